@@ -1,0 +1,112 @@
+// Package tenant owns who pays and who acts: tenants, their members, service
+// accounts, API keys, namespaces and quotas.
+//
+// It knows no database and no HTTP. Service holds the rules, Store is what it
+// asks of a database, Keyring seals API-key secrets. All of them may be used
+// by any number of goroutines.
+package tenant
+
+import (
+	"time"
+)
+
+// State of a tenant.
+type State string
+
+// The states of a tenant.
+const (
+	StateActive    State = "active"
+	StateSuspended State = "suspended"
+)
+
+// Tenant is a paying organisation.
+type Tenant struct {
+	ID        ID
+	Name      string
+	State     State
+	Plan      string
+	DataKey   []byte // sealed by the master key; opens the tenant's secrets
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Revision  int64
+}
+
+// Role is what a member may do in a tenant. Package auth holds the table of
+// role and permission.
+type Role string
+
+// The roles.
+const (
+	RoleOwner     Role = "owner"
+	RoleAdmin     Role = "admin"
+	RoleDeveloper Role = "developer"
+	RoleViewer    Role = "viewer"
+	RoleBilling   Role = "billing"
+)
+
+// Valid reports whether r is one of the five roles.
+func (r Role) Valid() bool {
+	switch r {
+	case RoleOwner, RoleAdmin, RoleDeveloper, RoleViewer, RoleBilling:
+		return true
+	}
+	return false
+}
+
+// Member is a person in a tenant.
+type Member struct {
+	TenantID  ID
+	UserID    ID
+	Email     string
+	Role      Role
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Revision  int64
+}
+
+// ServiceAccount is a program in a tenant: it owns API keys and cannot sign in.
+type ServiceAccount struct {
+	TenantID    ID
+	ID          ID
+	Name        string
+	Description string
+	Role        Role
+	Disabled    bool
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	Revision    int64
+}
+
+// Namespace is the unit of isolation on brokers.
+type Namespace struct {
+	TenantID           ID
+	ID                 ID
+	ClusterID          ID
+	Name               string
+	Description        string
+	Labels             map[string]string
+	StrictTypes        bool // remoting clients, too, are held to a topic's type
+	DeletionProtection bool
+	Phase              string // pending, ready, failed, deleting
+	Reason             string // why failed
+	ObservedRevision   int64  // last revision that the data plane confirmed
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	Revision           int64
+}
+
+// Page asks for a stretch of a list, ordered by id.
+type Page struct {
+	Size  int // 1..1000
+	After ID  // exclusive; empty for the first page
+}
+
+// Change is one entry of the outbox: object Kind/ID of a tenant has a new
+// wanted state.
+type Change struct {
+	TenantID    ID
+	NamespaceID ID // empty when the object lies above namespaces
+	Kind        string
+	ID          ID
+	Revision    int64
+}

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync/atomic"
+)
+
+// compiled is a snapshot made ready for look-ups. It is never changed after
+// compile returns; what it points to is safe to read at any time.
+type compiled struct {
+	revision   uint64
+	snapshot   *Snapshot
+	principals map[string]*Principal
+	namespaces map[string]*namespace
+	tokens     map[string]TokenKey
+}
+
+// namespace is a Namespace with its live rate limits. It is one object for as
+// long as the namespace lives: a new policy is stored into it, so that neither
+// the limits are refilled nor the principals renewed by a change.
+type namespace struct {
+	id     string
+	policy atomic.Pointer[Namespace] // nil once the namespace is gone
+	rates  rates
+}
+
+// scope is a Scope with its permissions as bits.
+type scope struct {
+	ns     *namespace
+	ops    Operation
+	topics []string
+	groups []string
+}
+
+// compile builds the look-up form. Principals that did not change are carried
+// over from old, so that Principal.Live is a pointer comparison.
+func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
+	c := &compiled{
+		revision:   revision,
+		snapshot:   s,
+		principals: make(map[string]*Principal, len(s.Keys)),
+		namespaces: make(map[string]*namespace, len(s.Namespaces)),
+		tokens:     make(map[string]TokenKey, len(s.Tokens)),
+	}
+	for _, t := range s.Tokens {
+		c.tokens[t.KID] = t
+	}
+	for id, policy := range s.Namespaces {
+		ns := old.namespace(id)
+		if ns == nil {
+			ns = &namespace{id: id}
+		}
+		ns.rates.set(policy)
+		ns.policy.Store(&policy)
+		c.namespaces[id] = ns
+	}
+	if old != nil {
+		for id, ns := range old.namespaces {
+			if c.namespaces[id] == nil {
+				ns.policy.Store(nil)
+			}
+		}
+	}
+	for id, key := range s.Keys {
+		if old != nil && sameKey(old, c, id, key) {
+			c.principals[id] = old.principals[id]
+			continue
+		}
+		p, err := newPrincipal(e, id, key, c.namespaces)
+		if err != nil {
+			e.cfg.Logger.Error("key left out of the policy", "key", id, "err", err)
+			continue
+		}
+		c.principals[id] = p
+	}
+	return c
+}
+
+func (c *compiled) namespace(id string) *namespace {
+	if c == nil {
+		return nil
+	}
+	return c.namespaces[id]
+}
+
+// sameKey reports whether the principal of the old policy can serve in the new
+// one: the key is unchanged and reaches the same namespaces.
+func sameKey(old, c *compiled, id string, key Key) bool {
+	if old.principals[id] == nil || !reflect.DeepEqual(old.snapshot.Keys[id], key) {
+		return false
+	}
+	for _, s := range key.Scopes {
+		if c.namespaces[s.NamespaceID] != old.namespaces[s.NamespaceID] {
+			return false
+		}
+	}
+	return true
+}
+
+func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespace) (*Principal, error) {
+	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, revoked: key.Revoked, expires: key.ExpiresAt}
+	for _, text := range key.AllowedCIDRs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, fmt.Errorf("allowed_cidrs %q: %w", text, err)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		p.cidrs = append(p.cidrs, prefix)
+	}
+	for _, s := range key.Scopes {
+		ns := namespaces[s.NamespaceID]
+		if ns == nil || ns.policy.Load().TenantID != key.TenantID {
+			continue // a namespace of another tenant is never reachable, whatever the scope says
+		}
+		var ops Operation
+		for _, name := range s.Permissions {
+			ops |= operationNames[name]
+		}
+		p.scopes = append(p.scopes, scope{ns: ns, ops: ops, topics: s.Topics, groups: s.Groups})
+	}
+	return p, nil
+}
+
+// matches reports whether name fits one of patterns.
+func matches(patterns []string, name string) bool {
+	for _, pattern := range patterns {
+		if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
+		} else if pattern == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// policy.bin is one sealed snapshot:
+//
+//	+---------------+-----------+----------------------------------------+
+//	| "SLPOLIC" 0x01| nonce, 12 | AES-256-GCM of the JSON of savedState  |
+//	+---------------+-----------+----------------------------------------+
+//
+// The eight bytes in front are authenticated as additional data. It is
+// replaced by rename; the file before stays as policy.bin.bak and is read when
+// policy.bin cannot be. An unknown version is refused, never guessed: a binary
+// that finds one waits for the control plane to push the policy again.
+const (
+	fileName    = "policy.bin"
+	fileMagic   = "SLPOLIC"
+	fileVersion = 1
+	headerBytes = len(fileMagic) + 1
+)
+
+var (
+	errNotPolicyFile  = errors.New("not a policy file")
+	errPolicyVersion  = errors.New("policy file of an unknown version")
+	errPolicyTampered = errors.New("policy file is damaged or sealed with another secret")
+)
+
+type savedState struct {
+	Revision uint64    `json:"revision"`
+	Snapshot *Snapshot `json:"snapshot"`
+}
+
+// file keeps one savedState on disk.
+type file struct {
+	dir  string
+	aead cipher.AEAD
+}
+
+func newFile(dir string, key []byte) (*file, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("policy file key: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("policy file key: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make policy folder: %w", err)
+	}
+	return &file{dir: dir, aead: aead}, nil
+}
+
+// load returns nil without an error when there is no file yet.
+func (f *file) load() (*savedState, error) {
+	path := filepath.Join(f.dir, fileName)
+	state, err := f.read(path)
+	if err == nil {
+		return state, nil
+	}
+	previous, previousErr := f.read(path + ".bak")
+	if previousErr == nil {
+		return previous, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(previousErr, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (f *file) read(path string) (*savedState, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	state, err := f.open(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return state, nil
+}
+
+func (f *file) open(raw []byte) (*savedState, error) {
+	nonceEnd := headerBytes + f.aead.NonceSize()
+	if len(raw) < nonceEnd || string(raw[:len(fileMagic)]) != fileMagic {
+		return nil, errNotPolicyFile
+	}
+	if raw[len(fileMagic)] != fileVersion {
+		return nil, errPolicyVersion
+	}
+	plain, err := f.aead.Open(nil, raw[headerBytes:nonceEnd], raw[nonceEnd:], raw[:headerBytes])
+	if err != nil {
+		return nil, errPolicyTampered
+	}
+	var state savedState
+	if err := json.Unmarshal(plain, &state); err != nil {
+		return nil, fmt.Errorf("decode policy: %w", err)
+	}
+	if state.Snapshot == nil {
+		return nil, errNotPolicyFile
+	}
+	return &state, nil
+}
+
+// save is durable when it returns: file and folder are synced.
+func (f *file) save(state *savedState) error {
+	plain, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode policy: %w", err)
+	}
+	raw := append([]byte(fileMagic), fileVersion)
+	nonce := make([]byte, f.aead.NonceSize())
+	rand.Read(nonce)
+	raw = append(raw, nonce...)
+	raw = f.aead.Seal(raw, nonce, plain, raw[:headerBytes])
+
+	path := filepath.Join(f.dir, fileName)
+	if err := writeSynced(path+".new", raw); err != nil {
+		return fmt.Errorf("write policy: %w", err)
+	}
+	if err := os.Rename(path, path+".bak"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep previous policy: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("replace policy: %w", err)
+	}
+	return syncDir(f.dir)
+}
+
+func writeSynced(path string, data []byte) error {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return errors.Join(err, w.Sync(), w.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"crypto/hmac"
+	"crypto/sha1" // the algorithm that RocketMQ's ACL defines; as a MAC it is not broken
+	"net/netip"
+	"time"
+)
+
+// SystemKeyID is the access key of Sluice's own calls: the control plane's
+// instructions and the broker's registration.
+const SystemKeyID = "sluice-system"
+
+// Principal is an authenticated caller: an API key (or a token made from one),
+// or the system. It is immutable.
+type Principal struct {
+	engine  *Engine
+	id      string
+	secret  []byte
+	tenant  string
+	system  bool
+	revoked bool
+	expires *time.Time
+	cidrs   []netip.Prefix
+	scopes  []scope
+
+	token   *Principal // set for a token: the key that it was made from
+	tokenID string
+}
+
+// System reports whether the caller is Sluice itself. It sees physical names
+// and may do everything.
+func (p *Principal) System() bool { return p.system }
+
+// KeyID returns the API key's id, also for a token made from it.
+func (p *Principal) KeyID() string { return p.id }
+
+// TenantID returns the tenant that pays; "" for the system.
+func (p *Principal) TenantID() string { return p.tenant }
+
+// Live reports whether the caller would still be let in: false once the key
+// was revoked, changed, or its time is over. Long polls and open connections
+// ask it again when the policy changed.
+func (p *Principal) Live() bool {
+	if p.system {
+		return true
+	}
+	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
+		return false
+	}
+	key := p
+	if p.token != nil {
+		key = p.token
+	}
+	return !key.revoked && p.engine.current.Load().principals[p.id] == key
+}
+
+// admit checks what may be told only to a caller who proved the secret.
+func (p *Principal) admit(remote netip.Addr) *Refusal {
+	if p.system {
+		return nil
+	}
+	if p.revoked {
+		return refuse(CodeKeyRevoked, "the API key %s was revoked: use another key", p.id)
+	}
+	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
+		return refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))
+	}
+	if len(p.cidrs) == 0 {
+		return nil
+	}
+	remote = remote.Unmap()
+	for _, prefix := range p.cidrs {
+		if prefix.Contains(remote) {
+			return nil
+		}
+	}
+	return refuse(CodeAddressNotAllowed, "address %s is not in the allowed_cidrs of the API key %s", remote, p.id)
+}
+
+// mac returns the HMAC-SHA1 of the parts under the key's secret.
+func (p *Principal) mac(parts ...[]byte) []byte {
+	h := hmac.New(sha1.New, p.secret)
+	for _, part := range parts {
+		h.Write(part)
+	}
+	return h.Sum(nil)
+}
+
+// errUnauthenticated is one answer for "no credential", "unknown key" and
+// "wrong signature", so that nobody learns which keys exist.
+func errUnauthenticated() *Refusal {
+	return refuse(CodeUnauthenticated, "the access key or its signature is wrong or missing: sign with the id and secret of an API key")
+}
+
+// find returns the principal for a key id. For an unknown key it returns one
+// that no signature satisfies, so that the answer takes as long.
+func (e *Engine) find(keyID string) *Principal {
+	if keyID == SystemKeyID {
+		return e.system
+	}
+	if p := e.current.Load().principals[keyID]; p != nil {
+		return p
+	}
+	return &Principal{engine: e, secret: e.cfg.SystemSecret, id: ""}
+}
+
+// known reports whether find met a real key. One without a secret (its owner
+// may no longer sign) cannot be used by signing with an empty one.
+func (p *Principal) known() bool { return p.id != "" && len(p.secret) > 0 }

@@ -1,0 +1,228 @@
+package policy
+
+import "strings"
+
+// View is one principal at work in one namespace, made for one request. It
+// maps names both ways, in the dialect that the client itself used: bare
+// names, or names that carry the namespace.
+type View struct {
+	p        *Principal
+	ns       *namespace
+	prefixed bool
+	sending  string // bare topic of the last Topic call with OperationPub, for TakeSend
+}
+
+// In returns the principal's view of the namespace with the given id. An empty
+// id means the only namespace that the key reaches. The error is a *Refusal.
+func (p *Principal) In(namespaceID string) (*View, error) {
+	if p.system {
+		return &View{p: p}, nil
+	}
+	var found *namespace
+	for i := range p.scopes {
+		ns := p.scopes[i].ns
+		if namespaceID != "" {
+			if ns.id == namespaceID {
+				found = ns
+				break
+			}
+			continue
+		}
+		if found != nil && found != ns {
+			return nil, refuse(CodeNamespaceRequired, "the API key %s reaches several namespaces: set the namespace in the client", p.id)
+		}
+		found = ns
+	}
+	if found == nil {
+		if namespaceID != "" {
+			return nil, refuse(CodeNamespaceMismatch, "namespace %.64q is not one of the API key %s: leave the namespace out or use the key's own", namespaceID, p.id)
+		}
+		return nil, refuse(CodePermissionDenied, "the API key %s reaches no namespace", p.id)
+	}
+	policy := found.policy.Load()
+	if policy == nil {
+		return nil, refuse(CodeNamespaceMismatch, "namespace %s was deleted", found.id)
+	}
+	if policy.Suspended {
+		return nil, refuse(CodeTenantSuspended, "the tenant is suspended: open the console to see why")
+	}
+	return &View{p: p, ns: found}, nil
+}
+
+// InOf returns the view that names decide: the first one that carries a
+// namespace ("ns%name", "%RETRY%ns%group") chooses it, else hint, else the
+// key's only namespace.
+func (p *Principal) InOf(hint string, names ...string) (*View, error) {
+	if p.system || hint != "" {
+		return p.In(hint)
+	}
+	for _, name := range names {
+		_, rest := splitPrefix(name)
+		if ns, _, ok := strings.Cut(rest, separator); ok && ns != "" {
+			return p.In(ns)
+		}
+	}
+	return p.In("")
+}
+
+// System reports whether the view is Sluice's own: names are physical.
+func (v *View) System() bool { return v.p.system }
+
+// Principal returns whose view it is.
+func (v *View) Principal() *Principal { return v.p }
+
+// NamespaceID returns the namespace, "" for the system.
+func (v *View) NamespaceID() string {
+	if v.ns == nil {
+		return ""
+	}
+	return v.ns.id
+}
+
+// Prefixed reports whether the client spoke names that carry the namespace.
+func (v *View) Prefixed() bool { return v.prefixed }
+
+// SetPrefixed fixes the client's dialect, for notices that answer no request.
+func (v *View) SetPrefixed(prefixed bool) { v.prefixed = prefixed }
+
+// Topic checks that the caller may do op on a topic and returns its physical
+// name. Retry and dead-letter topics belong to their group: SUB on the group
+// is what counts, also for sending back. The error is a *Refusal.
+func (v *View) Topic(name string, op Operation) (string, error) {
+	if v.p.system {
+		return name, checkSystemName("topic", name)
+	}
+	prefix, rest := splitPrefix(name)
+	bare, err := v.strip("topic", name, rest)
+	if err != nil {
+		return "", err
+	}
+	if prefix != "" {
+		if op == OperationPub {
+			op = OperationSub
+		}
+		group, err := v.group(bare, op)
+		if err != nil {
+			return "", err
+		}
+		return prefix + group, nil
+	}
+	if err := CheckTopicName(bare); err != nil {
+		return "", err
+	}
+	for i := range v.p.scopes {
+		s := &v.p.scopes[i]
+		if s.ns == v.ns && s.ops&op != 0 && matches(s.topics, bare) {
+			if op == OperationPub {
+				v.sending = bare
+			}
+			return PhysicalName(v.ns.id, bare), nil
+		}
+	}
+	return "", refuse(CodePermissionDenied, "the API key %s has no %s permission on topic %s", v.p.id, op, bare)
+}
+
+// TopicAny is Topic for requests that any of several operations allows, such
+// as a route query; ops are tried in order.
+func (v *View) TopicAny(name string, ops ...Operation) (physical string, err error) {
+	for _, op := range ops {
+		if physical, err = v.Topic(name, op); err == nil {
+			return physical, nil
+		}
+	}
+	return "", err
+}
+
+// Group checks that the caller may do op with a consumer group and returns its
+// physical name. The error is a *Refusal.
+func (v *View) Group(name string, op Operation) (string, error) {
+	if v.p.system {
+		return name, checkSystemName("group", name)
+	}
+	bare, err := v.strip("group", name, name)
+	if err != nil {
+		return "", err
+	}
+	return v.group(bare, op)
+}
+
+func (v *View) group(bare string, op Operation) (string, error) {
+	if err := CheckGroupName(bare); err != nil {
+		return "", err
+	}
+	for i := range v.p.scopes {
+		s := &v.p.scopes[i]
+		if s.ns == v.ns && s.ops&op != 0 && matches(s.groups, bare) {
+			return PhysicalName(v.ns.id, bare), nil
+		}
+	}
+	return "", refuse(CodePermissionDenied, "the API key %s has no %s permission on group %s", v.p.id, op, bare)
+}
+
+// Producer maps a producer group's name; no permission hangs on it, since it
+// only names who may be asked about a transaction. The error is a *Refusal.
+func (v *View) Producer(name string) (string, error) {
+	if v.p.system {
+		return name, checkSystemName("producer group", name)
+	}
+	bare, err := v.strip("producer group", name, name)
+	if err != nil {
+		return "", err
+	}
+	if err := checkCharacters("producer group", bare, 255); err != nil {
+		return "", err
+	}
+	return PhysicalName(v.ns.id, bare), nil
+}
+
+// strip removes the namespace from a name and remembers that it was there.
+func (v *View) strip(kind, whole, name string) (string, error) {
+	ns, bare, ok := strings.Cut(name, separator)
+	if !ok {
+		return name, nil
+	}
+	if ns != v.ns.id {
+		return "", refuse(CodeNamespaceMismatch, "%s %.120q names a namespace that is not the API key's", kind, whole)
+	}
+	v.prefixed = true
+	return bare, nil
+}
+
+// checkSystemName keeps even Sluice's own calls from naming a path.
+func checkSystemName(kind, name string) error {
+	if name == "" || len(name) > 255 || strings.ContainsAny(name, "/\\\x00") || strings.Contains(name, "..") {
+		return refuse(CodeNameInvalid, "%s name %.100q is empty, over 255 bytes or a path", kind, name)
+	}
+	return nil
+}
+
+// ShowTopic returns a physical topic name as this client knows it, or "" when
+// it belongs to another namespace and must not be shown.
+func (v *View) ShowTopic(physical string) string {
+	if v.p.system {
+		return physical
+	}
+	prefix, ns, bare, ok := SplitPhysical(physical)
+	if !ok || ns != v.ns.id {
+		return ""
+	}
+	if v.prefixed {
+		return physical
+	}
+	return prefix + bare
+}
+
+// ShowGroup is ShowTopic for group names.
+func (v *View) ShowGroup(physical string) string { return v.ShowTopic(physical) }
+
+// MaxMessageBytes returns the body limit of the topic that the last Topic call
+// with OperationPub named, or 0 when the policy sets none.
+func (v *View) MaxMessageBytes() int64 {
+	if v.ns == nil {
+		return 0
+	}
+	if policy := v.ns.policy.Load(); policy != nil {
+		return policy.Topics[v.sending].MaxMessageBytes
+	}
+	return 0
+}

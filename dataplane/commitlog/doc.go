@@ -1,0 +1,2 @@
+// Package commitlog is the one log that all messages of a broker go to.
+package commitlog

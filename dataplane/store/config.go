@@ -1,0 +1,111 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// FlushMode says what an append with DurabilityDefault waits for.
+type FlushMode uint8
+
+// The flush modes.
+const (
+	FlushAsync FlushMode = iota // reply after the write, sync every FlushInterval
+	FlushSync                   // reply after the sync that covers the record
+)
+
+// Config shapes a store. The sizes are part of the data: a folder must always
+// be opened with the sizes that it was made with.
+type Config struct {
+	Dir               string
+	SegmentBytes      int64         // size of a commit log file
+	QueueSegmentBytes int64         // size of a consume queue file, rounded up to 20
+	Flush             FlushMode     //
+	FlushInterval     time.Duration // of the commit log in FlushAsync
+	QueueFlush        time.Duration // how often queue entries are written to their files
+	Checkpoint        time.Duration // how often queues are synced and the recovery point moves
+	Retention         time.Duration // a commit log file unchanged for so long is deleted
+	RetentionCheck    time.Duration // how often files and disk space are looked at
+	StoreHost         netip.AddrPort
+	MaxMessageBytes   int     // of a body
+	DiskFullRatio     float64 // used share of the disk above which appends are refused
+	DiskCleanRatio    float64 // used share above which the oldest files go whatever their age, and below which appends are accepted again
+	Preallocate       bool    // make the next commit log file ahead of need
+	DelayLevels       []time.Duration
+}
+
+// DefaultConfig returns the sizes and times of RocketMQ.
+func DefaultConfig() Config {
+	const minute, hour = time.Minute, time.Hour
+	return Config{
+		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000,
+		FlushInterval: 500 * time.Millisecond, QueueFlush: time.Second, Checkpoint: time.Minute,
+		Retention: 72 * hour, RetentionCheck: 10 * time.Second,
+		MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, Preallocate: true,
+		DelayLevels: []time.Duration{
+			time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, minute, 2 * minute, 3 * minute, 4 * minute, 5 * minute,
+			6 * minute, 7 * minute, 8 * minute, 9 * minute, 10 * minute, 20 * minute, 30 * minute, hour, 2 * hour,
+		},
+	}
+}
+
+// maxRecordOverhead is what a record may have besides its body.
+const maxRecordOverhead = 65536
+
+// Validate reports every setting that cannot work, joined.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(name string, value any, rule string) {
+		errs = append(errs, fmt.Errorf("store.%s is %v: %s", name, value, rule))
+	}
+	if c.Dir == "" {
+		bad("dir", `""`, "must name a folder")
+	}
+	if c.MaxMessageBytes < 1 || c.MaxMessageBytes > 1<<30 {
+		bad("maxMessageBytes", c.MaxMessageBytes, "must be 1 to 1073741824")
+	}
+	if c.SegmentBytes < 4096 || c.SegmentBytes > 1<<31-1 {
+		bad("segmentBytes", c.SegmentBytes, "must be 4096 to 2147483647")
+	}
+	if c.QueueSegmentBytes < 20 || c.QueueSegmentBytes > 1<<31-20 {
+		bad("queueSegmentBytes", c.QueueSegmentBytes, "must be 20 to 2147483628")
+	}
+	if c.Flush > FlushSync {
+		bad("flush", c.Flush, "unknown mode")
+	}
+	for name, d := range map[string]time.Duration{
+		"flushInterval": c.FlushInterval, "queueFlush": c.QueueFlush, "checkpoint": c.Checkpoint,
+		"retention": c.Retention, "retentionCheck": c.RetentionCheck,
+	} {
+		if d <= 0 {
+			bad(name, d, "must be positive")
+		}
+	}
+	if c.DiskFullRatio <= 0 || c.DiskFullRatio > 1 || c.DiskCleanRatio <= 0 || c.DiskCleanRatio > c.DiskFullRatio {
+		bad("diskFullRatio", c.DiskFullRatio, fmt.Sprintf("0 < diskCleanRatio (%v) <= diskFullRatio <= 1", c.DiskCleanRatio))
+	}
+	return errors.Join(errs...)
+}
+
+// Deps are what a store is given. Nil members get the real thing: vfs.OS,
+// time.Now, a logger that discards.
+type Deps struct {
+	FS     vfs.FS
+	Now    func() time.Time
+	Logger *slog.Logger
+	Folds  []Fold
+}
+
+// Fold sees every record of the commit log once, in order, from one goroutine.
+type Fold struct {
+	// From is the commit log offset of the first record that the fold wants;
+	// read once, after recovery. Records in front of the log's start are gone.
+	From func() int64
+	// Apply gets one record; rec is valid during the call only.
+	Apply func(offset int64, rec []byte)
+}

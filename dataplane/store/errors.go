@@ -1,0 +1,27 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/message"
+)
+
+// Errors that callers branch on; all of them survive wrapping.
+var (
+	ErrLocked             = errors.New("data directory is used by another process")
+	ErrMessageTooLarge    = errors.New("message too large")
+	ErrPropertiesTooLarge = message.ErrPropertiesTooLarge
+	ErrTopic              = message.ErrTopic
+	ErrName               = errors.New("name cannot be a folder name")
+	ErrQueueID            = errors.New("negative queue id")
+	ErrBatch              = errors.New("messages of a batch must share topic, queue and type")
+	ErrUnsupported        = errors.New("topic has batch consume queues, which are not supported")
+	ErrDiskFull           = commitlog.ErrDiskFull
+	ErrBusy               = commitlog.ErrBusy
+	ErrFailed             = commitlog.ErrFailed // a sync failed: no appends until the store is opened again
+	ErrClosed             = commitlog.ErrClosed
+	ErrNotFound           = errors.New("no record at this offset")
+	ErrCorrupt            = message.ErrCorrupt
+	ErrConfigDamaged      = errors.New("configuration file and its copy are damaged")
+)

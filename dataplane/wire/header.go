@@ -1,0 +1,255 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// FieldError says which header field a request lacks or got wrong.
+type FieldError struct {
+	Field   string
+	Problem string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("header field %q %s", e.Field, e.Problem) }
+
+// FieldReader takes typed values out of header fields. The first problem
+// poisons it: later reads return zero values and Err names the field.
+type FieldReader struct {
+	fields Fields
+	err    error
+}
+
+// ReadFields starts reading f.
+func ReadFields(f Fields) FieldReader { return FieldReader{fields: f} }
+
+// Err returns the first problem, a *FieldError, or nil.
+func (r *FieldReader) Err() error { return r.err }
+
+func (r *FieldReader) problem(key, text string) {
+	if r.err == nil {
+		r.err = &FieldError{Field: key, Problem: text}
+	}
+}
+
+// Text returns a required, non-empty text.
+func (r *FieldReader) Text(key string) string {
+	v := r.fields.Value(key)
+	if v == "" {
+		r.problem(key, "is missing")
+	}
+	return v
+}
+
+// Optional returns a text or "".
+func (r *FieldReader) Optional(key string) string { return r.fields.Value(key) }
+
+// Int64 returns a required number.
+func (r *FieldReader) Int64(key string) int64 {
+	v, ok := r.fields.Lookup(key)
+	if !ok || v == "" {
+		r.problem(key, "is missing")
+		return 0
+	}
+	return r.parse(key, v, 64)
+}
+
+// Int32 returns a required number of 32 bits.
+func (r *FieldReader) Int32(key string) int32 {
+	v, ok := r.fields.Lookup(key)
+	if !ok || v == "" {
+		r.problem(key, "is missing")
+		return 0
+	}
+	return int32(r.parse(key, v, 32))
+}
+
+// OptionalInt64 returns a number, or def when the field is absent or empty.
+func (r *FieldReader) OptionalInt64(key string, def int64) int64 {
+	v := r.fields.Value(key)
+	if v == "" {
+		return def
+	}
+	return r.parse(key, v, 64)
+}
+
+// OptionalInt32 is OptionalInt64 for 32 bits.
+func (r *FieldReader) OptionalInt32(key string, def int32) int32 {
+	v := r.fields.Value(key)
+	if v == "" {
+		return def
+	}
+	return int32(r.parse(key, v, 32))
+}
+
+// OptionalBool returns true or false, or def when the field is absent or
+// empty.
+func (r *FieldReader) OptionalBool(key string, def bool) bool {
+	switch v := r.fields.Value(key); v {
+	case "":
+		return def
+	case "true", "True", "TRUE":
+		return true
+	case "false", "False", "FALSE":
+		return false
+	default:
+		r.problem(key, fmt.Sprintf("is not true or false: %.40q", v))
+		return def
+	}
+}
+
+func (r *FieldReader) parse(key, v string, bits int) int64 {
+	n, err := strconv.ParseInt(v, 10, bits)
+	if err != nil {
+		r.problem(key, fmt.Sprintf("is not a %d-bit number: %.40q", bits, v))
+		return 0
+	}
+	return n
+}
+
+// SendHeader is the header of SendMessage, SendMessageV2, SendBatchMessage
+// and of the two reply messages.
+type SendHeader struct {
+	ProducerGroup         string
+	Topic                 string
+	DefaultTopic          string
+	DefaultTopicQueueNums int32
+	QueueID               int32
+	SysFlag               int32
+	BornTimestamp         int64
+	Flag                  int32
+	Properties            string
+	ReconsumeTimes        int32
+	UnitMode              bool
+	MaxReconsumeTimes     int32 // -1 when absent
+	Batch                 bool
+}
+
+// sendNames are the field names of the long form, sendLetters those of V2, in
+// the same order.
+var (
+	sendNames = [...]string{"producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
+		"bornTimestamp", "flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"}
+	sendLetters = [...]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"}
+)
+
+// usesLetters reports whether a send request code has the short field names.
+func usesLetters(code int32) bool {
+	return code == SendMessageV2 || code == SendBatchMessage || code == SendReplyMessageV2
+}
+
+// ParseSendHeader reads the header of a send request, by its code in the long
+// or the short form. Errors name the field in the form that was sent.
+func ParseSendHeader(f *Frame) (SendHeader, error) {
+	n := &sendNames
+	if usesLetters(f.Code) {
+		n = &sendLetters
+	}
+	r := ReadFields(f.Ext)
+	h := SendHeader{
+		ProducerGroup:         r.Text(n[0]),
+		Topic:                 r.Text(n[1]),
+		DefaultTopic:          r.Text(n[2]),
+		DefaultTopicQueueNums: r.Int32(n[3]),
+		QueueID:               r.Int32(n[4]),
+		SysFlag:               r.Int32(n[5]),
+		BornTimestamp:         r.Int64(n[6]),
+		Flag:                  r.Int32(n[7]),
+		Properties:            r.Optional(n[8]),
+		ReconsumeTimes:        r.OptionalInt32(n[9], 0),
+		UnitMode:              r.OptionalBool(n[10], false),
+		MaxReconsumeTimes:     r.OptionalInt32(n[11], -1),
+		Batch:                 r.OptionalBool(n[12], false),
+	}
+	return h, r.Err()
+}
+
+// Fields encodes the header for a request of the given code.
+func (h *SendHeader) Fields(code int32) Fields {
+	n := &sendNames
+	if usesLetters(code) {
+		n = &sendLetters
+	}
+	f := make(Fields, 0, 14)
+	f.Add(n[0], h.ProducerGroup)
+	f.Add(n[1], h.Topic)
+	f.Add(n[2], h.DefaultTopic)
+	f.AddInt(n[3], int64(h.DefaultTopicQueueNums))
+	f.AddInt(n[4], int64(h.QueueID))
+	f.AddInt(n[5], int64(h.SysFlag))
+	f.AddInt(n[6], h.BornTimestamp)
+	f.AddInt(n[7], int64(h.Flag))
+	f.AddOptional(n[8], h.Properties)
+	f.AddInt(n[9], int64(h.ReconsumeTimes))
+	f.AddBool(n[10], h.UnitMode)
+	if h.MaxReconsumeTimes >= 0 {
+		f.AddInt(n[11], int64(h.MaxReconsumeTimes))
+	}
+	f.AddBool(n[12], h.Batch)
+	return f
+}
+
+// SysFlag bits of PullHeader.
+const (
+	PullFlagCommit       int32 = 1
+	PullFlagSuspend      int32 = 2
+	PullFlagSubscription int32 = 4
+	PullFlagClassFilter  int32 = 8
+	PullFlagLite         int32 = 16
+)
+
+// PullHeader is the header of PullMessage and LitePullMessage.
+type PullHeader struct {
+	ConsumerGroup        string
+	Topic                string
+	QueueID              int32
+	QueueOffset          int64
+	MaxMessages          int32
+	SysFlag              int32
+	CommitOffset         int64
+	SuspendTimeoutMillis int64
+	Subscription         string
+	SubVersion           int64
+	ExpressionType       string
+	MaxBytes             int32
+}
+
+// ParsePullHeader reads the header of a pull request.
+func ParsePullHeader(f *Frame) (PullHeader, error) {
+	r := ReadFields(f.Ext)
+	h := PullHeader{
+		ConsumerGroup:        r.Text("consumerGroup"),
+		Topic:                r.Text("topic"),
+		QueueID:              r.Int32("queueId"),
+		QueueOffset:          r.Int64("queueOffset"),
+		MaxMessages:          r.Int32("maxMsgNums"),
+		SysFlag:              r.Int32("sysFlag"),
+		CommitOffset:         r.Int64("commitOffset"),
+		SuspendTimeoutMillis: r.Int64("suspendTimeoutMillis"),
+		Subscription:         r.Optional("subscription"),
+		SubVersion:           r.Int64("subVersion"),
+		ExpressionType:       r.Optional("expressionType"),
+		MaxBytes:             r.OptionalInt32("maxMsgBytes", 0),
+	}
+	return h, r.Err()
+}
+
+// Fields encodes the header.
+func (h *PullHeader) Fields() Fields {
+	f := make(Fields, 0, 12)
+	f.Add("consumerGroup", h.ConsumerGroup)
+	f.Add("topic", h.Topic)
+	f.AddInt("queueId", int64(h.QueueID))
+	f.AddInt("queueOffset", h.QueueOffset)
+	f.AddInt("maxMsgNums", int64(h.MaxMessages))
+	f.AddInt("sysFlag", int64(h.SysFlag))
+	f.AddInt("commitOffset", h.CommitOffset)
+	f.AddInt("suspendTimeoutMillis", h.SuspendTimeoutMillis)
+	f.AddOptional("subscription", h.Subscription)
+	f.AddInt("subVersion", h.SubVersion)
+	f.AddOptional("expressionType", h.ExpressionType)
+	if h.MaxBytes > 0 {
+		f.AddInt("maxMsgBytes", int64(h.MaxBytes))
+	}
+	return f
+}

@@ -1,0 +1,458 @@
+package remoting
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/wire"
+)
+
+// Conn is one established connection, on either side.
+type Conn struct {
+	cfg     Config
+	log     *slog.Logger
+	nc      net.Conn
+	br      *bufio.Reader
+	scratch []byte // header buffer of the reader goroutine
+	handler Handler
+	remote  netip.AddrPort
+	local   netip.AddrPort
+
+	ctx      context.Context // ends when the connection closes; given to handlers
+	cancel   context.CancelFunc
+	inFlight chan struct{}
+	handlers sync.WaitGroup // handler goroutines; waited for by serve
+	draining atomic.Bool
+	opaque   atomic.Int32
+
+	mu       sync.Mutex
+	closed   bool
+	queue    []byte                     // encoded frames that wait for the writer
+	wake     chan struct{}              // writer: queue is not empty, or closed
+	room     chan struct{}              // closed and replaced when the writer took the queue
+	pending  map[int32]chan *wire.Frame // requests of ours that wait for a reply
+	onClose  []func()
+	attrs    map[any]any
+	flushing bool // the writer holds bytes that are not on the wire yet
+	waiting  bool // somebody waits on room
+}
+
+func newConn(cfg Config, log *slog.Logger, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
+	ctx, cancel := context.WithCancel(context.Background()) // the connection is its own root: it ends by close
+	return &Conn{
+		cfg: cfg, log: log, nc: nc, br: br, handler: h,
+		remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr()),
+		ctx: ctx, cancel: cancel,
+		inFlight: make(chan struct{}, cfg.MaxInFlight),
+		wake:     make(chan struct{}, 1), room: make(chan struct{}),
+		pending: make(map[int32]chan *wire.Frame),
+	}
+}
+
+func addrPort(a net.Addr) netip.AddrPort {
+	if t, ok := a.(*net.TCPAddr); ok {
+		ap := t.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// RemoteAddr is the peer's address; the zero value for other than TCP.
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
+
+// LocalAddr is the address that the peer reached us at.
+func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
+
+// Value returns what SetValue stored under key, nil if nothing.
+func (c *Conn) Value(key any) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attrs[key]
+}
+
+// ValueOrStore returns the value under key, after storing make() there if
+// there was none. make runs under the connection's lock: it must be short.
+func (c *Conn) ValueOrStore(key any, make func() any) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.attrs[key]; ok {
+		return v
+	}
+	if c.attrs == nil {
+		c.attrs = map[any]any{}
+	}
+	v := make()
+	c.attrs[key] = v
+	return v
+}
+
+// OnClose registers fn to run once after the connection closed, at once if it
+// already is. Functions run one after the other.
+func (c *Conn) OnClose(fn func()) {
+	c.mu.Lock()
+	if !c.closed {
+		c.onClose = append(c.onClose, fn)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	fn()
+}
+
+// Close ends the connection. Frames that wait to be written are dropped.
+// It may be called again.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	hooks := c.onClose
+	c.onClose = nil
+	pending := c.pending
+	c.pending = nil
+	c.queue = nil
+	c.mu.Unlock()
+	c.cancel()
+	c.signalWriter()
+	err := c.nc.Close()
+	for _, ch := range pending {
+		close(ch)
+	}
+	for _, fn := range hooks {
+		fn()
+	}
+	return err
+}
+
+// Reply sends the answer to a request of the peer; nothing is sent for a
+// one-way request. It waits for room in the write queue, at most
+// Config.WriteTimeout, and then closes the connection. An answer that cannot
+// be encoded is replaced by a system error, so that the peer gets one.
+func (c *Conn) Reply(req, resp *wire.Frame) {
+	if resp == nil || req.IsOneWay() {
+		return
+	}
+	resp.Opaque = req.Opaque
+	resp.Serialize = req.Serialize
+	resp.Flag |= wire.FlagResponse
+	err := c.enqueueWait(resp)
+	if errors.Is(err, wire.ErrTooLarge) {
+		err = c.enqueueWait(req.Reply(wire.SystemError, "the answer passes the frame size limit"))
+	}
+	if errors.Is(err, ErrQueueFull) {
+		c.log.Warn("closing connection: peer does not read", "remote", c.remote)
+		_ = c.Close()
+	}
+}
+
+// OneWay sends a request that has no answer. It never blocks: with a full
+// write queue the frame is dropped and the error is ErrQueueFull.
+func (c *Conn) OneWay(f *wire.Frame) error {
+	f.Opaque = c.opaque.Add(1)
+	f.Flag |= wire.FlagOneWay
+	_, err := c.enqueue(f)
+	return err
+}
+
+// Invoke sends a request and waits for its answer. The opaque is of our own
+// counter and cannot clash with requests of the peer.
+func (c *Conn) Invoke(ctx context.Context, f *wire.Frame) (*wire.Frame, error) {
+	ch := make(chan *wire.Frame, 1)
+	f.Opaque = c.opaque.Add(1)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.pending[f.Opaque] = ch
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.pending, f.Opaque)
+		c.mu.Unlock()
+	}()
+	if _, err := c.enqueue(f); err != nil {
+		return nil, err
+	}
+	select {
+	case resp, ok := <-ch:
+		if !ok {
+			return nil, ErrClosed
+		}
+		return resp, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("request code %d to %s: %w", f.Code, c.remote, ctx.Err())
+	}
+}
+
+// enqueue appends the frame to the write queue. The queue takes a frame of any
+// size when it is empty, so that its bound never refuses what is legal. When
+// full it returns ErrQueueFull and a channel that is closed at the next chance.
+func (c *Conn) enqueue(f *wire.Frame) (room <-chan struct{}, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if len(c.queue) > 0 && len(c.queue)+len(f.Body) > c.cfg.MaxQueue {
+		c.waiting = true
+		room = c.room
+		c.mu.Unlock()
+		return room, ErrQueueFull
+	}
+	c.queue, err = wire.AppendFrame(c.queue, f)
+	c.mu.Unlock()
+	if err == nil {
+		c.signalWriter()
+	}
+	return nil, err
+}
+
+func (c *Conn) enqueueWait(f *wire.Frame) error {
+	room, err := c.enqueue(f)
+	if !errors.Is(err, ErrQueueFull) {
+		return err
+	}
+	t := time.NewTimer(c.cfg.WriteTimeout)
+	defer t.Stop()
+	for errors.Is(err, ErrQueueFull) {
+		select {
+		case <-room:
+			room, err = c.enqueue(f)
+		case <-c.ctx.Done():
+			return ErrClosed
+		case <-t.C:
+			return ErrQueueFull
+		}
+	}
+	return err
+}
+
+func (c *Conn) signalWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepBuffer is the largest write buffer that is kept for the next batch.
+const keepBuffer = 256 << 10
+
+// writeLoop writes what is queued, in one call for all frames that came
+// together. It ends when the connection closes.
+func (c *Conn) writeLoop() {
+	var spare []byte
+	for range c.wake {
+		for {
+			c.mu.Lock()
+			if c.closed {
+				c.mu.Unlock()
+				return
+			}
+			batch := c.queue
+			c.queue = spare[:0]
+			spare = nil
+			c.flushing = len(batch) > 0
+			if c.waiting {
+				c.waiting = false
+				close(c.room)
+				c.room = make(chan struct{})
+			}
+			c.mu.Unlock()
+			if len(batch) == 0 {
+				break
+			}
+			_ = c.nc.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout))
+			if _, err := c.nc.Write(batch); err != nil {
+				c.log.Debug("write failed", "remote", c.remote, "err", err)
+				_ = c.Close()
+				return
+			}
+			if cap(batch) <= keepBuffer {
+				spare = batch
+			}
+		}
+	}
+}
+
+// serve runs the connection until it closes, and returns after all its
+// goroutines ended.
+func (c *Conn) serve() {
+	writerDone := make(chan struct{})
+	go func() { // ends when the connection closes; awaited below
+		defer close(writerDone)
+		c.writeLoop()
+	}()
+	err := c.readLoop()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		level := slog.LevelDebug
+		if errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
+			level = slog.LevelWarn
+		}
+		c.log.Log(c.ctx, level, "closing connection", "remote", c.remote, "err", err)
+	}
+	if c.draining.Load() {
+		c.handlers.Wait()
+		c.flush()
+	}
+	_ = c.Close()
+	c.handlers.Wait()
+	<-writerDone
+}
+
+// flush waits until the write queue is on the wire or the write timeout ends.
+func (c *Conn) flush() {
+	t := time.NewTimer(c.cfg.WriteTimeout)
+	defer t.Stop()
+	for {
+		c.mu.Lock()
+		room, busy := c.room, len(c.queue) > 0 || c.flushing
+		c.waiting = c.waiting || busy
+		c.mu.Unlock()
+		if !busy {
+			return
+		}
+		c.signalWriter()
+		select {
+		case <-room:
+		case <-c.ctx.Done():
+			return
+		case <-t.C:
+			return
+		}
+	}
+}
+
+// drain stops the reader; serve then finishes what was accepted.
+func (c *Conn) drain() {
+	c.draining.Store(true)
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (c *Conn) readLoop() error {
+	for {
+		f, err := c.readFrame()
+		if err != nil {
+			return err
+		}
+		if f.IsResponse() {
+			c.mu.Lock()
+			ch := c.pending[f.Opaque]
+			delete(c.pending, f.Opaque)
+			c.mu.Unlock()
+			if ch != nil { // a late or invented answer is dropped
+				ch <- f
+			}
+			continue
+		}
+		select {
+		case c.inFlight <- struct{}{}:
+		case <-c.ctx.Done():
+			return net.ErrClosed
+		}
+		c.handlers.Add(1)
+		go func() { // ends when the handler returns; awaited by serve
+			defer c.handlers.Done()
+			defer func() { <-c.inFlight }()
+			c.handle(f)
+		}()
+	}
+}
+
+// handle is the edge where a broken invariant of a handler becomes an answer.
+func (c *Conn) handle(f *wire.Frame) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.log.Error("request handler panicked", "code", f.Code, "panic", r)
+			c.Reply(f, f.Reply(wire.SystemError, "internal error"))
+		}
+	}()
+	c.Reply(f, c.handler.Handle(c.ctx, c, f))
+}
+
+// setReadDeadline sets t unless the connection drains: then the reader must
+// stay stopped.
+func (c *Conn) setReadDeadline(t time.Time) {
+	_ = c.nc.SetReadDeadline(t)
+	if c.draining.Load() { // drain stored the flag before it set its deadline
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// firstRead is how much is allocated for a body before any of it arrived.
+const firstRead = 64 << 10
+
+// readFrame reads one frame. Memory grows with the bytes that arrived, not
+// with the length that was announced, and a sender slower than
+// Config.MinRate is cut off.
+func (c *Conn) readFrame() (*wire.Frame, error) {
+	c.setReadDeadline(time.Now().Add(c.cfg.IdleTimeout))
+	if _, err := c.br.Peek(1); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	c.setReadDeadline(start.Add(c.cfg.FrameGrace))
+	var prefix [wire.PrefixSize]byte
+	if _, err := io.ReadFull(c.br, prefix[:]); err != nil {
+		return nil, err
+	}
+	p, err := wire.ParsePrefix(prefix[:], c.cfg.MaxFrame)
+	if err != nil {
+		return nil, err
+	}
+	header, err := c.readGrowing(start, c.scratch, p.HeaderLen)
+	if err != nil {
+		return nil, err
+	}
+	if cap(header) <= firstRead {
+		c.scratch = header[:0] // the decoder copies
+	}
+	f, err := wire.DecodeHeader(p.Serialize, header)
+	if err != nil {
+		return nil, err
+	}
+	if p.BodyLen > 0 {
+		if f.Body, err = c.readGrowing(start, nil, p.BodyLen); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// readGrowing reads n bytes into buf if they fit, else into a new buffer that
+// doubles as they arrive. Every firstRead bytes win the sender more time.
+func (c *Conn) readGrowing(start time.Time, buf []byte, n int) ([]byte, error) {
+	if n <= cap(buf) {
+		buf = buf[:n]
+	} else {
+		buf = make([]byte, min(n, firstRead))
+	}
+	for read := 0; read < n; {
+		if read == len(buf) {
+			next := make([]byte, min(n, 2*read))
+			copy(next, buf)
+			buf = next
+		}
+		if read > 0 {
+			won := time.Duration(read) * time.Second / time.Duration(c.cfg.MinRate)
+			c.setReadDeadline(start.Add(c.cfg.FrameGrace + won))
+		}
+		end := min(read+firstRead, len(buf))
+		if _, err := io.ReadFull(c.br, buf[read:end]); err != nil {
+			return nil, err
+		}
+		read = end
+	}
+	return buf, nil
+}

@@ -1,0 +1,137 @@
+package fleet
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/dataplane/policy"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// snapshot says what name servers and brokers must know of m.
+func (m *model) snapshot(issuer string) *policy.Snapshot {
+	s := &policy.Snapshot{
+		Issuer:     issuer,
+		Tokens:     tokenKeys(m.jwks),
+		Keys:       make(map[string]policy.Key, len(m.keys)),
+		Namespaces: make(map[string]policy.Namespace, len(m.namespaces)),
+	}
+	for id, ns := range m.namespaces {
+		if ns.Deleted {
+			continue
+		}
+		t := m.tenants[ns.TenantID]
+		s.Namespaces[id] = policy.Namespace{
+			TenantID:  ns.TenantID,
+			Suspended: t.Suspended,
+			Limits: policy.Limits{
+				SendMessagesPerSecond:    t.Rates.SendMessages,
+				SendBytesPerSecond:       t.Rates.SendBytes,
+				ReceiveMessagesPerSecond: t.Rates.ReceiveMessages,
+				RequestsPerSecond:        t.Rates.Requests,
+			},
+		}
+	}
+	for _, t := range m.topics {
+		ns, ok := s.Namespaces[t.NamespaceID]
+		if !ok || t.Deleted {
+			continue
+		}
+		if ns.Topics == nil {
+			ns.Topics = map[string]policy.Topic{}
+			s.Namespaces[t.NamespaceID] = ns
+		}
+		ns.Topics[t.Name] = policy.Topic{SendMessagesPerSecond: t.MaxSendTPS, MaxMessageBytes: int64(t.MaxMessageBytes)}
+	}
+	for id, k := range m.keys {
+		s.Keys[id] = policyKey(k)
+	}
+	return s
+}
+
+func policyKey(k catalog.DesiredKey) policy.Key {
+	p := policy.Key{Secret: k.Secret, TenantID: k.TenantID, Revoked: k.State == tenant.KeyRevoked, ExpiresAt: k.ExpiresAt}
+	for _, c := range k.AllowedCIDRs {
+		p.AllowedCIDRs = append(p.AllowedCIDRs, c.String())
+	}
+	for _, s := range k.Scopes {
+		scope := policy.Scope{NamespaceID: s.NamespaceID, Topics: orAll(s.Topics), Groups: orAll(s.Groups)}
+		for _, permission := range s.Permissions {
+			scope.Permissions = append(scope.Permissions, string(permission))
+		}
+		p.Scopes = append(p.Scopes, scope)
+	}
+	return p
+}
+
+// orAll spells out what an empty list of patterns means in a scope.
+func orAll(patterns []string) []string {
+	if len(patterns) == 0 {
+		return []string{"*"}
+	}
+	return patterns
+}
+
+// tokenKeys reads the Ed25519 keys of a JSON Web Key Set (RFC 8037); others
+// are none that brokers accept.
+func tokenKeys(jwks []byte) []policy.TokenKey {
+	var set struct {
+		Keys []struct {
+			KID   string `json:"kid"`
+			Type  string `json:"kty"`
+			Curve string `json:"crv"`
+			X     string `json:"x"`
+		} `json:"keys"`
+	}
+	if json.Unmarshal(jwks, &set) != nil {
+		return nil
+	}
+	var out []policy.TokenKey
+	for _, k := range set.Keys {
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err == nil && k.Type == "OKP" && k.Curve == "Ed25519" && len(x) == ed25519.PublicKeySize {
+			out = append(out, policy.TokenKey{KID: k.KID, Public: x})
+		}
+	}
+	slices.SortFunc(out, func(a, b policy.TokenKey) int { return strings.Compare(a.KID, b.KID) })
+	return out
+}
+
+// diff returns the step from old to new, nil when there is none.
+func diff(old, new *policy.Snapshot) *policy.Delta {
+	d := &policy.Delta{}
+	changed := false
+	if old.Issuer != new.Issuer {
+		d.Issuer, changed = &new.Issuer, true
+	}
+	if !reflect.DeepEqual(old.Tokens, new.Tokens) {
+		d.Tokens, changed = &new.Tokens, true
+	}
+	d.Keys, d.DropKeys = diffMap(old.Keys, new.Keys)
+	d.Namespaces, d.DropNamespaces = diffMap(old.Namespaces, new.Namespaces)
+	if !changed && len(d.Keys)+len(d.DropKeys)+len(d.Namespaces)+len(d.DropNamespaces) == 0 {
+		return nil
+	}
+	return d
+}
+
+func diffMap[V any](old, new map[string]V) (put map[string]V, drop []string) {
+	put = map[string]V{}
+	for id, v := range new {
+		if o, ok := old[id]; !ok || !reflect.DeepEqual(o, v) {
+			put[id] = v
+		}
+	}
+	for id := range old {
+		if _, ok := new[id]; !ok {
+			drop = append(drop, id)
+		}
+	}
+	slices.Sort(drop)
+	return put, drop
+}

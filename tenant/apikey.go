@@ -3,7 +3,6 @@ package tenant
 import (
 	"fmt"
 	"net/netip"
-	"path"
 	"regexp"
 	"time"
 
@@ -13,10 +12,11 @@ import (
 // KeyState of an API key.
 type KeyState string
 
-// The states of a key. A retiring key works until ExpiresAt.
+// The states of a key. Only an active key is let in.
 const (
 	KeyActive   KeyState = "active"
-	KeyRetiring KeyState = "retiring"
+	KeyDisabled KeyState = "disabled"
+	KeyExpired  KeyState = "expired"
 	KeyRevoked  KeyState = "revoked"
 )
 
@@ -50,19 +50,31 @@ type APIKey struct {
 	Scopes       []Scope
 	ControlRole  Role // role on the control plane; empty means none
 	AllowedCIDRs []netip.Prefix
-	State        KeyState
+	Disabled     bool
 	ExpiresAt    *time.Time
 	RevokedAt    *time.Time
+	LastUsedAt   *time.Time
+	Replaces     ID     // key that a rotation made this one from
+	ReplacedBy   ID     // key that a rotation made from this one
 	Hint         string // last 4 characters of the secret
-	Sealed       []byte
+	Sealed       []byte // the secret, sealed by the tenant's data key
+	Status       Status
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Revision     int64
 }
 
-// Live reports whether the key may be used at now.
-func (k *APIKey) Live(now time.Time) bool {
-	return k.State != KeyRevoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
+// State tells what the key is at now.
+func (k *APIKey) State(now time.Time) KeyState {
+	switch {
+	case k.RevokedAt != nil || k.Status.Phase == PhaseDeleting:
+		return KeyRevoked
+	case k.ExpiresAt != nil && !now.Before(*k.ExpiresAt):
+		return KeyExpired
+	case k.Disabled:
+		return KeyDisabled
+	}
+	return KeyActive
 }
 
 // AllowsAddress reports whether addr is in the key's allow-list; an empty
@@ -89,7 +101,7 @@ func MatchPattern(pattern, name string) bool {
 	return pattern == name
 }
 
-var patternForm = regexp.MustCompile(`^([A-Za-z0-9_-]{1,100}|[A-Za-z0-9_-]{0,99}\*)$`)
+var patternForm = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,100}\*?)$`)
 
 const (
 	maxScopes   = 50
@@ -161,7 +173,7 @@ func ParseCIDRs(field string, list []string) ([]netip.Prefix, error) {
 		if err != nil {
 			a, aerr := netip.ParseAddr(s)
 			if aerr != nil {
-				return nil, errs.Field(fmt.Sprintf("%s[%d]", field, i), "%q is neither an address nor a network such as %s", s, path.Join("10.0.0.0", "8"))
+				return nil, errs.Field(fmt.Sprintf("%s[%d]", field, i), "%q is neither an address nor a network such as 10.0.0.0/8", s)
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}

@@ -1,6 +1,10 @@
 package tenant
 
-import "github.com/sluicemq/sluice/internal/errs"
+import (
+	"time"
+
+	"github.com/sluicemq/sluice/internal/errs"
+)
 
 // The catalogue of counted quotas.
 const (
@@ -12,11 +16,6 @@ const (
 	QuotaMembers         = "members"
 )
 
-// CountQuotas lists the counted quotas in the order in which they are shown.
-func CountQuotas() []string {
-	return []string{QuotaNamespaces, QuotaTopics, QuotaGroups, QuotaAPIKeys, QuotaServiceAccounts, QuotaMembers}
-}
-
 // Rates are limits per second on the message path; 0 means no limit.
 type Rates struct {
 	SendMessages    int64
@@ -25,46 +24,80 @@ type Rates struct {
 	Requests        int64
 }
 
+// Limit is one counted quota of a plan.
+type Limit struct {
+	Name      string
+	Tenant    int64 // in the whole tenant; 0: not counted there
+	Namespace int64 // in each namespace; 0: not counted there
+}
+
 // Plan is what a tenant bought: how many of each and how fast.
 type Plan struct {
-	Name   string
-	Counts map[string]int64
+	ID     string
+	Limits []Limit
 	Rates  Rates
 }
 
 // PlanFree is the plan of a new tenant.
-const PlanFree = "free"
+const PlanFree = "pln_free"
 
-// Plans is the catalogue of plans by name.
-func Plans() map[string]Plan {
-	return map[string]Plan{
-		PlanFree: {
-			Name: PlanFree,
-			Counts: map[string]int64{
-				QuotaNamespaces: 5, QuotaTopics: 100, QuotaGroups: 200,
-				QuotaAPIKeys: 50, QuotaServiceAccounts: 20, QuotaMembers: 20,
-			},
-			Rates: Rates{SendMessages: 5000, SendBytes: 20 << 20, ReceiveMessages: 10000, Requests: 20000},
+func plans() []Plan {
+	return []Plan{{
+		ID: PlanFree,
+		Limits: []Limit{
+			{Name: QuotaNamespaces, Tenant: 5},
+			{Name: QuotaTopics, Tenant: 200, Namespace: 100},
+			{Name: QuotaGroups, Tenant: 400, Namespace: 200},
+			{Name: QuotaAPIKeys, Tenant: 50},
+			{Name: QuotaServiceAccounts, Tenant: 20},
+			{Name: QuotaMembers, Tenant: 20},
 		},
-	}
+		Rates: Rates{SendMessages: 5000, SendBytes: 20 << 20, ReceiveMessages: 10000, Requests: 20000},
+	}}
 }
 
-// PlanOf returns the named plan, the free one for a name that is unknown.
-func PlanOf(name string) Plan {
-	plans := Plans()
-	if p, ok := plans[name]; ok {
-		return p
+// PlanOf returns the plan with this id, the free one for an id that is
+// unknown.
+func PlanOf(id string) Plan {
+	list := plans()
+	for _, p := range list {
+		if p.ID == id {
+			return p
+		}
 	}
-	return plans[PlanFree]
+	return list[0]
 }
+
+// Limit returns the plan's limit of this name; the zero Limit if it has none.
+func (p Plan) Limit(name string) Limit {
+	for _, l := range p.Limits {
+		if l.Name == name {
+			return l
+		}
+	}
+	return Limit{}
+}
+
+// QuotaKind says how a quota counts.
+type QuotaKind string
+
+// The kinds of quotas.
+const (
+	QuotaCount QuotaKind = "count" // how many there may be
+	QuotaRate  QuotaKind = "rate"  // how many a second
+)
 
 // Quota is a limit with its use and the source of the limit.
 type Quota struct {
-	Name   string
-	Scope  ID
-	Limit  int64
-	Used   int64
-	Source string // "plan" or "override"
+	Name     string
+	Scope    ID
+	Kind     QuotaKind
+	Unit     string
+	Limit    int64
+	Used     int64
+	Source   string // plan or override
+	Since    time.Time
+	Revision int64
 }
 
 // Exceeded makes the error of a reservation that did not fit.

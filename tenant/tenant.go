@@ -25,6 +25,7 @@ type Tenant struct {
 	Name      string
 	State     State
 	Plan      string
+	Labels    map[string]string
 	DataKey   []byte // sealed by the master key; opens the tenant's secrets
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -58,7 +59,9 @@ type Member struct {
 	TenantID  ID
 	UserID    ID
 	Email     string
+	Name      string
 	Role      Role
+	LastSeen  *time.Time // last sign-in
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Revision  int64
@@ -70,7 +73,7 @@ type ServiceAccount struct {
 	ID          ID
 	Name        string
 	Description string
-	Role        Role
+	Labels      map[string]string
 	Disabled    bool
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -85,14 +88,33 @@ type Namespace struct {
 	Name               string
 	Description        string
 	Labels             map[string]string
-	StrictTypes        bool // remoting clients, too, are held to a topic's type
+	StrictTypes        bool  // remoting clients, too, are held to a topic's type
+	MaxSendTPS         int64 // 0: only the tenant's rate
+	MaxReceiveTPS      int64
 	DeletionProtection bool
-	Phase              string // pending, ready, failed, deleting
-	Reason             string // why failed
-	ObservedRevision   int64  // last revision that the data plane confirmed
+	Status             Status
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	Revision           int64
+}
+
+// Phase of an object on its way to the brokers.
+type Phase string
+
+// The phases. A deleting object is invisible to users; it lives on only until
+// the data plane confirms that it is gone.
+const (
+	PhasePending  Phase = "pending"
+	PhaseReady    Phase = "ready"
+	PhaseFailed   Phase = "failed"
+	PhaseDeleting Phase = "deleting"
+)
+
+// Status is what the data plane said last about an object.
+type Status struct {
+	Phase            Phase
+	Reason           string // why it failed
+	ObservedRevision int64  // last revision that the data plane answered for
 }
 
 // Page asks for a stretch of a list, ordered by id.

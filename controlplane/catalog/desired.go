@@ -21,16 +21,19 @@ const (
 	KindJWKS      Kind = "jwks"
 )
 
-// Phase of an object on its way to the brokers.
-type Phase string
+// Phase and Status are those of package tenant, whose namespaces and keys
+// travel the same way.
+type (
+	Phase  = tenant.Phase
+	Status = tenant.Status
+)
 
-// The phases. A deleting object is invisible to users; it lives on only until
-// the data plane confirms that it is gone.
+// The phases.
 const (
-	PhasePending  Phase = "pending"
-	PhaseReady    Phase = "ready"
-	PhaseFailed   Phase = "failed"
-	PhaseDeleting Phase = "deleting"
+	PhasePending  = tenant.PhasePending
+	PhaseReady    = tenant.PhaseReady
+	PhaseFailed   = tenant.PhaseFailed
+	PhaseDeleting = tenant.PhaseDeleting
 )
 
 // Desired is what the data plane should look like: one consistent read.
@@ -63,7 +66,8 @@ type DesiredNamespace struct {
 	TenantID    tenant.ID
 	ClusterID   tenant.ID
 	StrictTypes bool
-	Deleted     bool // remove its topics, groups and policy, then MarkDeleted
+	Rates       tenant.Rates // of this namespace alone; 0: only the tenant's
+	Deleted     bool         // remove its policy, then MarkDeleted; its topics and groups are deleted too
 	Revision    int64
 	Observed    int64 // last revision marked ready or failed
 }
@@ -101,15 +105,17 @@ type DesiredGroup struct {
 	RetryDelays     []time.Duration // empty: the broker's default levels
 	DeadLetter      bool
 	DeadLetterTopic string // bare name; empty: %DLQ%<group>
+	MaxInFlight     int32  // for each queue
 	MaxReceiveTPS   int64
 	Deleted         bool
 	Revision        int64
 	Observed        int64
 }
 
-// DesiredKey is an API key as brokers see it. Revoked and expired keys are in
-// it until they are purged, so that a client is told which of the two it is;
-// their Secret is empty.
+// DesiredKey is an API key as brokers see it. Keys that are disabled or
+// revoked, and those of a disabled service account, are in it with that State,
+// so that a client is told why; a revoked key has no Secret. State never reads
+// expired: brokers compare ExpiresAt with their own clock.
 type DesiredKey struct {
 	ID           tenant.ID
 	TenantID     tenant.ID
@@ -119,7 +125,9 @@ type DesiredKey struct {
 	ExpiresAt    *time.Time
 	Scopes       []tenant.Scope
 	AllowedCIDRs []netip.Prefix
+	Deleted      bool // State is revoked; MarkDeleted once no broker has it
 	Revision     int64
+	Observed     int64
 }
 
 // Change is an entry of the outbox.

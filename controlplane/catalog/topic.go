@@ -32,7 +32,7 @@ type Topic struct {
 	Name               string
 	Type               TopicType
 	Queues             int32
-	Retention          time.Duration
+	Retention          Duration
 	MaxMessageBytes    int32
 	MaxSendTPS         int64 // 0: only the tenant's rate
 	Perm               string
@@ -43,13 +43,6 @@ type Topic struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	Revision           int64
-}
-
-// Status is what the data plane said last.
-type Status struct {
-	Phase            Phase
-	Reason           string
-	ObservedRevision int64
 }
 
 // Group is a consumer group as its owner wants it.
@@ -63,6 +56,7 @@ type Group struct {
 	Broadcast          bool
 	Retry              Retry
 	DeadLetter         DeadLetter
+	MaxInFlight        int32
 	MaxReceiveTPS      int64
 	Description        string
 	Labels             map[string]string
@@ -77,7 +71,7 @@ type Group struct {
 type Retry struct {
 	MaxAttempts int32
 	Strategy    string // exponential, fixed or custom
-	Delays      []time.Duration
+	Delays      []Duration
 }
 
 // DeadLetter is where messages go after the last attempt.

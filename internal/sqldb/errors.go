@@ -1,0 +1,57 @@
+package sqldb
+
+import (
+	"errors"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+
+	"github.com/sluicemq/sluice/internal/errs"
+)
+
+// Numbers of driver errors.
+const (
+	mysqlDuplicate      = 1062
+	mysqlLockTimeout    = 1205
+	mysqlDeadlock       = 1213
+	sqliteBusy          = 5
+	sqlitePrimaryKey    = 1555
+	sqliteUnique        = 2067
+	sqlitePrimaryResult = 0xff
+)
+
+type numbered interface{ Code() int }
+
+// Error gives err a code of package errs where the driver's number says
+// enough: a broken unique constraint is Conflict, no row is NotFound. An
+// error that has a code already passes unchanged, and nil stays nil.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *errs.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return errs.E(errs.NotFound, "not found: %w", err)
+	}
+	var my *mysqldriver.MySQLError
+	if errors.As(err, &my) && my.Number == mysqlDuplicate {
+		return errs.E(errs.Conflict, "exists already: %w", err)
+	}
+	var lite numbered
+	if errors.As(err, &lite) && (lite.Code() == sqliteUnique || lite.Code() == sqlitePrimaryKey) {
+		return errs.E(errs.Conflict, "exists already: %w", err)
+	}
+	return err
+}
+
+func retryable(err error) bool {
+	var my *mysqldriver.MySQLError
+	if errors.As(err, &my) {
+		return my.Number == mysqlDeadlock || my.Number == mysqlLockTimeout
+	}
+	var lite numbered
+	return errors.As(err, &lite) && lite.Code()&sqlitePrimaryResult == sqliteBusy
+}

@@ -1,0 +1,310 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/errs"
+)
+
+// KeyCreate is a new API key.
+type KeyCreate struct {
+	OwnerID      ID
+	Name         string
+	Description  string
+	Scopes       []Scope
+	ControlRole  Role
+	ExpiresAt    *time.Time
+	AllowedCIDRs []netip.Prefix
+}
+
+// KeyUpdate is what to change of a key; nil means as it is.
+type KeyUpdate struct {
+	Name         *string
+	Description  *string
+	Scopes       *[]Scope
+	AllowedCIDRs *[]netip.Prefix
+	ExpiresAt    **time.Time // points to nil: never
+	Disabled     *bool
+}
+
+// CreateKey makes an API key. The secret is returned here and never again.
+func (s *Service) CreateKey(ctx context.Context, tenantID ID, in KeyCreate) (key APIKey, secret string, err error) {
+	now := s.time()
+	k := APIKey{TenantID: tenantID, ID: NewKeyID(), OwnerID: in.OwnerID, Name: in.Name, Description: in.Description,
+		Scopes: in.Scopes, ControlRole: in.ControlRole, ExpiresAt: in.ExpiresAt, AllowedCIDRs: in.AllowedCIDRs,
+		CreatedAt: now, UpdatedAt: now, Revision: 1, Status: Status{Phase: PhasePending}}
+	err = s.store.InTx(ctx, func(ctx context.Context) error {
+		k, secret, err = s.createKey(ctx, k)
+		return err
+	})
+	return k, secret, err
+}
+
+func (s *Service) createKey(ctx context.Context, k APIKey) (APIKey, string, error) {
+	t, err := s.store.Tenant(ctx, k.TenantID)
+	if err != nil {
+		return k, "", err
+	}
+	if err := active(t); err != nil {
+		return k, "", err
+	}
+	if err := s.checkKey(ctx, k); err != nil {
+		return k, "", err
+	}
+	if len(k.Scopes) == 0 && k.ControlRole == "" {
+		return k, "", errs.Field("scopes", "a key needs at least one scope or a control_role")
+	}
+	if err := s.reserve(ctx, t, "", QuotaAPIKeys); err != nil {
+		return k, "", err
+	}
+	box, err := s.keyring.Box(t.ID, t.DataKey)
+	if err != nil {
+		return k, "", err
+	}
+	secret := NewSecret()
+	k.Hint, k.Sealed = secret[len(secret)-4:], box.Seal(k.ID, secret)
+	if err := s.store.CreateKey(ctx, k); err != nil {
+		return k, "", err
+	}
+	return k, secret, s.changed(ctx, keyChange(k))
+}
+
+func keyChange(k APIKey) Change {
+	return Change{TenantID: k.TenantID, Kind: kindKey, ID: k.ID, Revision: k.Revision}
+}
+
+// Key returns one key.
+func (s *Service) Key(ctx context.Context, tenantID, id ID) (APIKey, error) {
+	return s.store.Key(ctx, tenantID, id)
+}
+
+// Keys lists keys.
+func (s *Service) Keys(ctx context.Context, tenantID ID, f KeyFilter, p Page) ([]APIKey, error) {
+	f.Now = s.time()
+	return s.store.Keys(ctx, tenantID, f, p)
+}
+
+// UpdateKey changes a key.
+func (s *Service) UpdateKey(ctx context.Context, tenantID, id ID, u KeyUpdate, want int64) (APIKey, error) {
+	return s.changeKey(ctx, tenantID, id, want, func(ctx context.Context, k *APIKey) error {
+		if k.RevokedAt != nil {
+			return errs.E(errs.Conflict, "key %s is revoked for ever; make another", id).WithReason("key_revoked")
+		}
+		set(&k.Name, u.Name)
+		set(&k.Description, u.Description)
+		set(&k.Scopes, u.Scopes)
+		set(&k.AllowedCIDRs, u.AllowedCIDRs)
+		set(&k.ExpiresAt, u.ExpiresAt)
+		set(&k.Disabled, u.Disabled)
+		return s.checkKeyChange(ctx, *k, u)
+	})
+}
+
+func (s *Service) checkKeyChange(ctx context.Context, k APIKey, u KeyUpdate) error {
+	if u.ExpiresAt == nil {
+		k.ExpiresAt = nil // not changed: it may lie in the past by now
+	}
+	return s.checkKey(ctx, k)
+}
+
+// RevokeKey ends a key for ever. Doing it again changes nothing.
+func (s *Service) RevokeKey(ctx context.Context, tenantID, id ID, want int64) (APIKey, error) {
+	k, err := s.store.Key(ctx, tenantID, id)
+	if err != nil {
+		return k, err
+	}
+	if k.RevokedAt != nil {
+		return k, CheckRevision(want, k.Revision)
+	}
+	return s.changeKey(ctx, tenantID, id, want, func(_ context.Context, k *APIKey) error {
+		if k.RevokedAt == nil {
+			now := s.time()
+			k.RevokedAt = &now
+		}
+		return nil
+	})
+}
+
+// RotateKey makes a new key with the same owner, scopes and limits; the old
+// one works for grace longer.
+func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, grace time.Duration, expiresAt *time.Time, want int64) (key APIKey, secret string, err error) {
+	err = s.store.InTx(ctx, func(ctx context.Context) error {
+		now := s.time()
+		old, err := s.store.Key(ctx, tenantID, id)
+		if err != nil {
+			return err
+		}
+		if err := CheckRevision(want, old.Revision); err != nil {
+			return err
+		}
+		if state := old.State(now); state == KeyRevoked || state == KeyExpired || old.ReplacedBy != "" {
+			return errs.E(errs.Conflict, "key %s was revoked, has expired or was rotated before", id).WithReason("key_not_active")
+		}
+		fresh := old
+		fresh.ID, fresh.Replaces, fresh.ReplacedBy, fresh.LastUsedAt = NewKeyID(), old.ID, "", nil
+		fresh.ExpiresAt, fresh.Status = expiresAt, Status{Phase: PhasePending}
+		fresh.CreatedAt, fresh.UpdatedAt, fresh.Revision = now, now, 1
+		if key, secret, err = s.createKey(ctx, fresh); err != nil {
+			return err
+		}
+		end := now.Add(grace)
+		if old.ExpiresAt == nil || end.Before(*old.ExpiresAt) {
+			old.ExpiresAt = &end
+		}
+		if grace == 0 {
+			old.RevokedAt = &now
+		}
+		old.ReplacedBy = key.ID
+		return s.touchKey(ctx, old)
+	})
+	return key, secret, err
+}
+
+// DeleteKey revokes a key and forgets it.
+func (s *Service) DeleteKey(ctx context.Context, tenantID, id ID, want int64) (APIKey, error) {
+	var out APIKey
+	err := s.store.InTx(ctx, func(ctx context.Context) error {
+		t, err := s.store.Tenant(ctx, tenantID)
+		if err != nil {
+			return err
+		}
+		k, err := s.store.Key(ctx, tenantID, id)
+		if err != nil {
+			return err
+		}
+		if err := CheckRevision(want, k.Revision); err != nil {
+			return err
+		}
+		out = k
+		out.Revision++
+		return s.deleteKey(ctx, t, k)
+	})
+	return out, err
+}
+
+func (s *Service) deleteKey(ctx context.Context, t Tenant, k APIKey) error {
+	if k.RevokedAt == nil {
+		now := s.time()
+		k.RevokedAt = &now
+	}
+	k.Status.Phase = PhaseDeleting
+	if err := s.writeKey(ctx, k); err != nil {
+		return err
+	}
+	return Release(ctx, s.store, t, "", QuotaAPIKeys)
+}
+
+// changeKey reads, changes and writes a key in one transaction.
+func (s *Service) changeKey(ctx context.Context, tenantID, id ID, want int64, change func(context.Context, *APIKey) error) (APIKey, error) {
+	var out APIKey
+	err := s.store.InTx(ctx, func(ctx context.Context) error {
+		k, err := s.store.Key(ctx, tenantID, id)
+		if err != nil {
+			return err
+		}
+		if err := CheckRevision(want, k.Revision); err != nil {
+			return err
+		}
+		if err := change(ctx, &k); err != nil {
+			return err
+		}
+		if err := s.touchKey(ctx, k); err != nil {
+			return err
+		}
+		out, err = s.store.Key(ctx, tenantID, id)
+		return err
+	})
+	return out, err
+}
+
+// touchKey writes a key with the next revision and tells brokers.
+func (s *Service) touchKey(ctx context.Context, k APIKey) error {
+	k.Status.Phase, k.Status.Reason = PhasePending, ""
+	return s.writeKey(ctx, k)
+}
+
+func (s *Service) writeKey(ctx context.Context, k APIKey) error {
+	k.UpdatedAt, k.Revision = s.time(), k.Revision+1
+	if err := s.store.UpdateKey(ctx, k); err != nil {
+		return err
+	}
+	return s.changed(ctx, keyChange(k))
+}
+
+func (s *Service) checkKey(ctx context.Context, k APIKey) error {
+	if err := CheckName("name", k.Name); err != nil {
+		return err
+	}
+	if err := CheckDescription(k.Description); err != nil {
+		return err
+	}
+	if k.ControlRole != "" && (!k.ControlRole.Valid() || k.ControlRole == RoleOwner) {
+		return errs.Field("control_role", "a key cannot have the role %q; use admin, developer, viewer or billing", k.ControlRole)
+	}
+	if k.ExpiresAt != nil && !k.ExpiresAt.After(s.time()) {
+		return errs.Field("expires_at", "expires_at lies in the past")
+	}
+	if err := validateScopes(k.Scopes); err != nil {
+		return err
+	}
+	if err := s.checkOwner(ctx, k.TenantID, k.OwnerID); err != nil {
+		return err
+	}
+	for i, sc := range k.Scopes {
+		if _, err := s.store.Namespace(ctx, k.TenantID, sc.NamespaceID); err != nil {
+			return missing(err, fmt.Sprintf("scopes[%d].namespace_id", i), "namespace %q does not exist", sc.NamespaceID)
+		}
+	}
+	return nil
+}
+
+func (s *Service) checkOwner(ctx context.Context, tenantID, ownerID ID) error {
+	var err error
+	if len(ownerID) > 3 && ownerID[:3] == PrefixServiceAccount {
+		_, err = s.store.ServiceAccount(ctx, tenantID, ownerID)
+	} else {
+		_, err = s.store.Member(ctx, tenantID, ownerID)
+	}
+	return missing(err, "owner_id", "owner %q is no member and no service account of this tenant", ownerID)
+}
+
+// KeySecret opens the secret of a key for checking it.
+func (s *Service) KeySecret(ctx context.Context, k APIKey) (string, error) {
+	t, err := s.store.Tenant(ctx, k.TenantID)
+	if err != nil {
+		return "", err
+	}
+	box, err := s.keyring.Box(t.ID, t.DataKey)
+	if err != nil {
+		return "", err
+	}
+	return box.Open(k.ID, k.Sealed)
+}
+
+// KeyByID finds a key of any tenant: for authentication only.
+func (s *Service) KeyByID(ctx context.Context, id ID) (APIKey, error) {
+	return s.store.KeyByID(ctx, id)
+}
+
+// usedEvery bounds how often the last use of a key is written.
+const usedEvery = time.Minute
+
+// KeyUsed notes that a key was used; at most once a minute it is written.
+func (s *Service) KeyUsed(ctx context.Context, k APIKey) error {
+	now := s.time()
+	if k.LastUsedAt != nil && now.Sub(*k.LastUsedAt) < usedEvery {
+		return nil
+	}
+	return s.store.TouchKey(ctx, k.TenantID, k.ID, now)
+}
+
+// missing turns NotFound of something that an input names into Invalid.
+func missing(err error, field, format string, args ...any) error {
+	if !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	return errs.Field(field, format, args...)
+}

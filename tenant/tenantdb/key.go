@@ -1,0 +1,137 @@
+package tenantdb
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+type keyRow struct {
+	ID               string `gorm:"primaryKey"`
+	TenantID         string
+	OwnerID          string
+	Name             string
+	Description      string
+	Scopes           string
+	ControlRole      string
+	AllowedCIDRs     string `gorm:"column:allowed_cidrs"`
+	Disabled         bool
+	ExpiresAt        *int64
+	RevokedAt        *int64
+	LastUsedAt       *int64
+	ReplacesID       string
+	ReplacedByID     string
+	Hint             string
+	Sealed           []byte
+	Phase            string
+	Reason           string
+	ObservedRevision int64
+	Created          int64 `gorm:"column:created_at"`
+	Updated          int64 `gorm:"column:updated_at"`
+	Revision         int64
+}
+
+func (keyRow) TableName() string { return "api_keys" }
+
+func (r keyRow) key() (tenant.APIKey, error) {
+	k := tenant.APIKey{TenantID: r.TenantID, ID: r.ID, OwnerID: r.OwnerID, Name: r.Name, Description: r.Description,
+		ControlRole: tenant.Role(r.ControlRole), Disabled: r.Disabled, ExpiresAt: sqldb.TimePtr(r.ExpiresAt),
+		RevokedAt: sqldb.TimePtr(r.RevokedAt), LastUsedAt: sqldb.TimePtr(r.LastUsedAt), Replaces: r.ReplacesID, ReplacedBy: r.ReplacedByID,
+		Hint: r.Hint, Sealed: r.Sealed,
+		Status:    tenant.Status{Phase: tenant.Phase(r.Phase), Reason: r.Reason, ObservedRevision: r.ObservedRevision},
+		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	if err := sqldb.FromJSON(r.AllowedCIDRs, &k.AllowedCIDRs); err != nil {
+		return k, err
+	}
+	return k, sqldb.FromJSON(r.Scopes, &k.Scopes)
+}
+
+func rowOfKey(k tenant.APIKey) (keyRow, error) {
+	if k.Scopes == nil {
+		k.Scopes = []tenant.Scope{}
+	}
+	if k.AllowedCIDRs == nil {
+		k.AllowedCIDRs = []netip.Prefix{}
+	}
+	scopes, err := sqldb.JSON(k.Scopes)
+	if err != nil {
+		return keyRow{}, err
+	}
+	cidrs, err := sqldb.JSON(k.AllowedCIDRs)
+	return keyRow{ID: k.ID, TenantID: k.TenantID, OwnerID: k.OwnerID, Name: k.Name, Description: k.Description, Scopes: scopes,
+		ControlRole: string(k.ControlRole), AllowedCIDRs: cidrs, Disabled: k.Disabled, ExpiresAt: sqldb.MillisPtr(k.ExpiresAt),
+		RevokedAt: sqldb.MillisPtr(k.RevokedAt), LastUsedAt: sqldb.MillisPtr(k.LastUsedAt), ReplacesID: k.Replaces, ReplacedByID: k.ReplacedBy,
+		Hint: k.Hint, Sealed: k.Sealed, Phase: string(k.Status.Phase), Reason: k.Status.Reason, ObservedRevision: k.Status.ObservedRevision,
+		Created: millis(k.CreatedAt), Updated: millis(k.UpdatedAt), Revision: k.Revision}, err
+}
+
+// CreateKey implements tenant.Store.
+func (s *Store) CreateKey(ctx context.Context, k tenant.APIKey) error {
+	row, err := rowOfKey(k)
+	if err != nil {
+		return err
+	}
+	return create(s.db.Conn(ctx), &row, "API key")
+}
+
+// Key implements tenant.Store.
+func (s *Store) Key(ctx context.Context, tenantID, id tenant.ID) (tenant.APIKey, error) {
+	var row keyRow
+	if err := first(s.db.Tenant(ctx, tenantID).Where("id = ? AND phase <> ?", id, tenant.PhaseDeleting), &row, "API key", id); err != nil {
+		return tenant.APIKey{}, err
+	}
+	return row.key()
+}
+
+// Keys implements tenant.Store.
+func (s *Store) Keys(ctx context.Context, tenantID tenant.ID, f tenant.KeyFilter, p tenant.Page) ([]tenant.APIKey, error) {
+	q := s.db.Tenant(ctx, tenantID).Where("phase <> ?", tenant.PhaseDeleting)
+	if f.Name != "" {
+		q = q.Where("name = ?", f.Name)
+	}
+	if f.OwnerID != "" {
+		q = q.Where("owner_id = ?", f.OwnerID)
+	}
+	if f.NamespaceID != "" { // ids hold no character that LIKE or JSON would read otherwise
+		q = q.Where("scopes LIKE ?", `%"namespace_id":"`+f.NamespaceID+`"%`)
+	}
+	now := millis(f.Now)
+	switch f.State {
+	case tenant.KeyRevoked:
+		q = q.Where("revoked_at IS NOT NULL")
+	case tenant.KeyExpired:
+		q = q.Where("revoked_at IS NULL AND expires_at <= ?", now)
+	case tenant.KeyDisabled, tenant.KeyActive:
+		q = q.Where("revoked_at IS NULL AND disabled = ?", f.State == tenant.KeyDisabled).
+			Where("COALESCE(expires_at, ?) > ?", now+1, now)
+	}
+	return list(q, p, keyRow.key)
+}
+
+// UpdateKey implements tenant.Store.
+func (s *Store) UpdateKey(ctx context.Context, k tenant.APIKey) error {
+	row, err := rowOfKey(k)
+	if err != nil {
+		return err
+	}
+	return update(s.db.Tenant(ctx, k.TenantID).Where("id = ?", k.ID), &row, k.Revision, "API key")
+}
+
+// KeyByID implements tenant.Store.
+func (s *Store) KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error) {
+	var row keyRow
+	if err := first(s.db.Conn(sqldb.AcrossTenants(ctx)).Where("id = ?", id), &row, "API key", id); err != nil {
+		return tenant.APIKey{}, err
+	}
+	return row.key()
+}
+
+// TouchKey implements tenant.Store.
+func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Time) error {
+	return s.db.InTx(ctx, func(ctx context.Context) error {
+		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ?", id).UpdateColumn("last_used_at", millis(at)).Error)
+	})
+}

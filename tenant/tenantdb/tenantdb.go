@@ -1,0 +1,282 @@
+// Package tenantdb keeps tenants, members, service accounts, namespaces, API
+// keys and quota counters in the database, behind tenant.Store.
+//
+// It owns rows and queries, no rules. Each query names the tenant. A Store
+// may be used by any number of goroutines.
+package tenantdb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+var _ tenant.Store = (*Store)(nil)
+
+// Recorder appends to the outbox in the transaction of its context.
+type Recorder interface {
+	Record(ctx context.Context, c tenant.Change) error
+}
+
+// Store implements tenant.Store.
+type Store struct {
+	Recorder
+	db *sqldb.DB
+}
+
+// New makes a Store on an open, migrated database.
+func New(db *sqldb.DB, outbox Recorder) *Store { return &Store{Recorder: outbox, db: db} }
+
+// InTx runs fn in a transaction; see sqldb.DB.InTx.
+func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.db.InTx(ctx, fn)
+}
+
+// AfterCommit runs f after the commit; see sqldb.DB.AfterCommit.
+func (s *Store) AfterCommit(ctx context.Context, f func()) { s.db.AfterCommit(ctx, f) }
+
+type tenantRow struct {
+	ID       string `gorm:"primaryKey"`
+	Name     string
+	State    string
+	Plan     string
+	Labels   string
+	DataKey  []byte
+	Created  int64 `gorm:"column:created_at"`
+	Updated  int64 `gorm:"column:updated_at"`
+	Revision int64
+}
+
+func (tenantRow) TableName() string { return "tenants" }
+
+func (r tenantRow) tenant() (tenant.Tenant, error) {
+	t := tenant.Tenant{ID: r.ID, Name: r.Name, State: tenant.State(r.State), Plan: r.Plan, DataKey: r.DataKey,
+		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	return t, sqldb.FromJSON(r.Labels, &t.Labels)
+}
+
+func rowOfTenant(t tenant.Tenant) (tenantRow, error) {
+	labels, err := sqldb.JSON(t.Labels)
+	return tenantRow{ID: t.ID, Name: t.Name, State: string(t.State), Plan: t.Plan, Labels: labels, DataKey: t.DataKey,
+		Created: sqldb.Millis(t.CreatedAt), Updated: sqldb.Millis(t.UpdatedAt), Revision: t.Revision}, err
+}
+
+// CreateTenant implements tenant.Store.
+func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
+	row, err := rowOfTenant(t)
+	if err != nil {
+		return err
+	}
+	return create(s.db.Conn(ctx), &row, "tenant")
+}
+
+// Tenant implements tenant.Store.
+func (s *Store) Tenant(ctx context.Context, tenantID tenant.ID) (tenant.Tenant, error) {
+	var row tenantRow
+	if err := first(s.db.Conn(ctx).Where("id = ?", tenantID), &row, "tenant", tenantID); err != nil {
+		return tenant.Tenant{}, err
+	}
+	return row.tenant()
+}
+
+// UpdateTenant implements tenant.Store.
+func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
+	row, err := rowOfTenant(t)
+	if err != nil {
+		return err
+	}
+	return update(s.db.Conn(ctx).Where("id = ?", t.ID), &row, t.Revision, "tenant")
+}
+
+type memberRow struct {
+	TenantID string `gorm:"primaryKey"`
+	UserID   string `gorm:"primaryKey"`
+	Role     string
+	Created  int64 `gorm:"column:created_at"`
+	Updated  int64 `gorm:"column:updated_at"`
+	Revision int64
+}
+
+func (memberRow) TableName() string { return "members" }
+
+// CreateMember implements tenant.Store.
+func (s *Store) CreateMember(ctx context.Context, m tenant.Member) error {
+	row := memberRow{TenantID: m.TenantID, UserID: m.UserID, Role: string(m.Role),
+		Created: sqldb.Millis(m.CreatedAt), Updated: sqldb.Millis(m.UpdatedAt), Revision: m.Revision}
+	return create(s.db.Conn(ctx), &row, "member")
+}
+
+type memberView struct {
+	TenantID   string
+	UserID     string
+	Email      string
+	Name       string
+	Role       string
+	LastSignIn *int64 `gorm:"column:last_sign_in_at"`
+	Created    int64  `gorm:"column:created_at"`
+	Updated    int64  `gorm:"column:updated_at"`
+	Revision   int64
+}
+
+func (v memberView) member() tenant.Member {
+	return tenant.Member{TenantID: v.TenantID, UserID: v.UserID, Email: v.Email, Name: v.Name, Role: tenant.Role(v.Role),
+		LastSeen: sqldb.TimePtr(v.LastSignIn), CreatedAt: sqldb.Time(v.Created), UpdatedAt: sqldb.Time(v.Updated), Revision: v.Revision}
+}
+
+func (s *Store) members(ctx context.Context, tenantID tenant.ID) *gorm.DB {
+	return s.db.Conn(ctx).Table("members").
+		Select("members.tenant_id, members.user_id, members.role, members.created_at, members.updated_at, members.revision, users.email, users.name, users.last_sign_in_at").
+		Joins("JOIN users ON users.id = members.user_id").
+		Where("members.tenant_id = ?", tenantID)
+}
+
+// Member implements tenant.Store.
+func (s *Store) Member(ctx context.Context, tenantID, userID tenant.ID) (tenant.Member, error) {
+	var v memberView
+	if err := first(s.members(ctx, tenantID).Where("members.user_id = ?", userID), &v, "member", userID); err != nil {
+		return tenant.Member{}, err
+	}
+	return v.member(), nil
+}
+
+// Members implements tenant.Store.
+func (s *Store) Members(ctx context.Context, tenantID tenant.ID, p tenant.Page) ([]tenant.Member, error) {
+	var list []memberView
+	err := s.members(ctx, tenantID).Where("members.user_id > ?", p.After).Order("members.user_id").Limit(p.Size).Find(&list).Error
+	out := make([]tenant.Member, len(list))
+	for i, v := range list {
+		out[i] = v.member()
+	}
+	return out, sqldb.Error(err)
+}
+
+type serviceAccountRow struct {
+	ID          string `gorm:"primaryKey"`
+	TenantID    string
+	Name        string
+	Description string
+	Labels      string
+	Disabled    bool
+	Created     int64 `gorm:"column:created_at"`
+	Updated     int64 `gorm:"column:updated_at"`
+	Revision    int64
+}
+
+func (serviceAccountRow) TableName() string { return "service_accounts" }
+
+func (r serviceAccountRow) account() (tenant.ServiceAccount, error) {
+	a := tenant.ServiceAccount{TenantID: r.TenantID, ID: r.ID, Name: r.Name, Description: r.Description, Disabled: r.Disabled,
+		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	return a, sqldb.FromJSON(r.Labels, &a.Labels)
+}
+
+func rowOfServiceAccount(a tenant.ServiceAccount) (serviceAccountRow, error) {
+	labels, err := sqldb.JSON(a.Labels)
+	return serviceAccountRow{ID: a.ID, TenantID: a.TenantID, Name: a.Name, Description: a.Description, Labels: labels, Disabled: a.Disabled,
+		Created: sqldb.Millis(a.CreatedAt), Updated: sqldb.Millis(a.UpdatedAt), Revision: a.Revision}, err
+}
+
+// CreateServiceAccount implements tenant.Store.
+func (s *Store) CreateServiceAccount(ctx context.Context, a tenant.ServiceAccount) error {
+	row, err := rowOfServiceAccount(a)
+	if err != nil {
+		return err
+	}
+	return create(s.db.Conn(ctx), &row, "service account")
+}
+
+// ServiceAccount implements tenant.Store.
+func (s *Store) ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error) {
+	var row serviceAccountRow
+	if err := first(s.db.Tenant(ctx, tenantID).Where("id = ?", id), &row, "service account", id); err != nil {
+		return tenant.ServiceAccount{}, err
+	}
+	return row.account()
+}
+
+// ServiceAccounts implements tenant.Store.
+func (s *Store) ServiceAccounts(ctx context.Context, tenantID tenant.ID, name string, p tenant.Page) ([]tenant.ServiceAccount, error) {
+	q := s.db.Tenant(ctx, tenantID)
+	if name != "" {
+		q = q.Where("name = ?", name)
+	}
+	return list(q, p, serviceAccountRow.account)
+}
+
+// UpdateServiceAccount implements tenant.Store.
+func (s *Store) UpdateServiceAccount(ctx context.Context, a tenant.ServiceAccount) error {
+	row, err := rowOfServiceAccount(a)
+	if err != nil {
+		return err
+	}
+	return update(s.db.Tenant(ctx, a.TenantID).Where("id = ?", a.ID), &row, a.Revision, "service account")
+}
+
+// DeleteServiceAccount implements tenant.Store.
+func (s *Store) DeleteServiceAccount(ctx context.Context, tenantID, id tenant.ID) error {
+	res := s.db.Tenant(ctx, tenantID).Where("id = ?", id).Delete(&serviceAccountRow{})
+	return affected(res, "service account", id)
+}
+
+// The helpers below are the five statements that all rows share.
+
+func create(q *gorm.DB, row any, what string) error {
+	if err := q.Create(row).Error; err != nil {
+		return fmt.Errorf("create %s: %w", what, sqldb.Error(err))
+	}
+	return nil
+}
+
+func first(q *gorm.DB, row any, what string, id tenant.ID) error {
+	err := sqldb.Error(q.Limit(1).Take(row).Error)
+	if errs.Is(err, errs.NotFound) {
+		return errs.E(errs.NotFound, "%s %q does not exist", what, id)
+	}
+	return err
+}
+
+// update writes all columns of row where the revision is the one before.
+func update(q *gorm.DB, row any, revision int64, what string) error {
+	res := q.Where("revision = ?", revision-1).Select("*").Omit("created_at").Updates(row)
+	if res.Error != nil {
+		return fmt.Errorf("update %s: %w", what, sqldb.Error(res.Error))
+	}
+	if res.RowsAffected == 0 {
+		return errs.E(errs.PreconditionFailed, "%s was changed meanwhile; read it again", what)
+	}
+	return nil
+}
+
+func affected(res *gorm.DB, what string, id tenant.ID) error {
+	if res.Error != nil {
+		return sqldb.Error(res.Error)
+	}
+	if res.RowsAffected == 0 {
+		return errs.E(errs.NotFound, "%s %q does not exist", what, id)
+	}
+	return nil
+}
+
+func list[R, T any](q *gorm.DB, p tenant.Page, convert func(R) (T, error)) ([]T, error) {
+	var rows []R
+	if err := q.Where("id > ?", p.After).Order("id").Limit(p.Size).Find(&rows).Error; err != nil {
+		return nil, sqldb.Error(err)
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		v, err := convert(r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func millis(t time.Time) int64 { return sqldb.Millis(t) }

@@ -1,0 +1,28 @@
+import react from '@vitejs/plugin-react';
+import { defineConfig } from 'vitest/config';
+
+// Everything is addressed relative to <base href>, so one build serves at "/" and under any path prefix.
+export default defineConfig({
+  base: './',
+  plugins: [react()],
+  build: {
+    target: 'es2022',
+    manifest: 'manifest.json',
+    sourcemap: false,
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    chunkSizeWarningLimit: 1600,
+  },
+  server: {
+    proxy: {
+      '/v1': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
+      '/errors': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
+      '/mailbox': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
+    },
+  },
+  test: {
+    environment: 'node',
+    include: ['src/**/*.test.ts'],
+  },
+});

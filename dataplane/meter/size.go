@@ -1,0 +1,119 @@
+package meter
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/policy"
+)
+
+// PropertyOrigin is the property in which the broker keeps who sent a stored
+// message: "<api key id>,<protocol>". Clients never see it.
+const PropertyOrigin = policy.OwnPrefix
+
+// AppendOrigin adds PropertyOrigin to encoded properties, unless they would
+// then pass the limit of a record: the message is then counted without its key.
+func AppendOrigin(props []byte, keyID string, protocol byte) []byte {
+	if len(props)+len(PropertyOrigin)+len(keyID)+5 > message.MaxPropertiesBytes {
+		return props
+	}
+	return message.AppendProperty(props, PropertyOrigin, keyID+","+string(rune(protocol)))
+}
+
+func origin(props []byte) (keyID string, protocol byte) {
+	value, ok := message.FindProperty(props, PropertyOrigin)
+	if i := bytes.LastIndexByte(value, ','); ok && i >= 0 && i+2 == len(value) {
+		return string(value[:i]), value[i+1]
+	}
+	return "", 0
+}
+
+// systemKeys are properties that servers and clients set; the rest is the
+// user's and billed with the body.
+var systemKeys = func() map[string]bool {
+	m := map[string]bool{}
+	for _, k := range []string{
+		message.KeyTags, message.KeyKeys, message.KeyUniqueKey, message.KeyWait, message.KeyDelay, message.KeyTimerDelaySec,
+		message.KeyTimerDelayMs, message.KeyTimerDeliverMs, message.KeyTimerOutMs, message.KeyTimerEnqueueMs,
+		message.KeyTimerDequeueMs, message.KeyTimerRollTimes, message.KeyTimerDeleteKey, message.KeyTimerDelayLevel,
+		message.KeyRetryTopic, message.KeyRealTopic, message.KeyRealQueueID, message.KeyOriginMessageID, message.KeyOriginGroup,
+		message.KeyReconsumeTime, message.KeyMaxReconsumeTimes, message.KeyConsumeStartTime, message.KeyTransactionPrepared,
+		message.KeyProducerGroup, message.KeyCheckImmunityTime, message.KeyPreparedQueueOffset, message.KeyCheckTimes,
+		message.KeyTransactionID, message.KeyMinOffset, message.KeyMaxOffset, message.KeyRegion, message.KeyTraceOn,
+		message.KeyCluster, message.KeyInstanceID, message.KeyShardingKey, message.KeyShardingKeyGo, message.KeyMessageType,
+		message.KeyCorrelationID, message.KeyReplyToClient, message.KeyTTL, message.KeyArriveTime, message.KeyPushReplyTime,
+		message.KeyPopCheckpoint, message.KeyPopCheckpointOffset, message.KeyFirstPopTime, message.KeyDLQOriginTopic,
+		message.KeyDLQOriginMessageID, message.KeyBuyerID, message.KeyTransferFlag, message.KeyCorrectionFlag, message.KeyMQ2Flag,
+		message.KeyRedirect, message.KeyForwardQueueID, message.KeyExtendUniqueInfo, message.KeyDupInfo, message.KeyInnerNum,
+		message.KeyInnerBase, message.KeyCRC32, message.KeyMultiDispatch, message.KeyMultiQueueOffset, message.KeyBornHost,
+		message.KeyBornTimestamp, message.KeyTraceContext,
+	} {
+		m[k] = true
+	}
+	return m
+}()
+
+// Size is what a message weighs on the bill: its body as it came over the wire
+// and the user's properties, in bytes.
+func Size(body, props []byte) uint64 {
+	n := len(body)
+	for k, v := range message.Properties(props) {
+		if !systemKeys[string(k)] && !bytes.HasPrefix(k, []byte(policy.OwnPrefix)) && !bytes.HasPrefix(k, []byte(message.PrefixTransient)) {
+			n += len(k) + len(v)
+		}
+	}
+	return uint64(n)
+}
+
+// Units returns the billable units of a message of size bytes, of 4 KiB and of
+// 64 KiB; an empty message is one of each.
+func Units(size uint64) (u4, u64 uint64) {
+	return max(1, (size+4<<10-1)/(4<<10)), max(1, (size+64<<10-1)/(64<<10))
+}
+
+// Class tells a stored message's class from its properties.
+func Class(props []byte) byte {
+	class := byte(ClassNormal)
+	for k := range message.Properties(props) {
+		switch string(k) {
+		case message.KeyTransactionPrepared:
+			return ClassTransactional
+		case message.KeyDelay, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs:
+			class = ClassDelayed
+		case message.KeyShardingKey, message.KeyShardingKeyGo:
+			if class == ClassNormal {
+				class = ClassOrdered
+			}
+		}
+	}
+	return class
+}
+
+// Delivered counts stored records that are about to be handed to a consumer;
+// record is a whole stored record as the log has it.
+func (m *Meter) Delivered(cell Cell, records [][]byte) {
+	var byClass [len(classes)]Values
+	for _, rec := range records {
+		f, err := message.Parse(rec)
+		if err != nil {
+			continue
+		}
+		size := Size(f.Body, f.Properties)
+		u4, u64 := Units(size)
+		v := &byClass[strings.IndexByte(classes, Class(f.Properties))]
+		v[MessagesOut]++
+		v[BytesOut] += size
+		v[Units4Out] += u4
+		v[Units64Out] += u64
+	}
+	for i := range byClass {
+		if byClass[i][MessagesOut] > 0 {
+			cell.Class = classes[i]
+			m.Add(cell, &byClass[i])
+		}
+	}
+}
+
+// classes are all that Class returns.
+const classes = string(rune(ClassNormal)) + string(rune(ClassOrdered)) + string(rune(ClassDelayed)) + string(rune(ClassTransactional))

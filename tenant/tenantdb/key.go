@@ -135,3 +135,28 @@ func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Ti
 		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ?", id).UpdateColumn("last_used_at", millis(at)).Error)
 	})
 }
+
+// AllKeys reads keys of all tenants, deleted ones too: those of ids, or every
+// one. For the reads of the fleet only.
+func (s *Store) AllKeys(ctx context.Context, ids []tenant.ID, every bool) ([]tenant.APIKey, error) {
+	q := s.db.Conn(sqldb.AcrossTenants(ctx)).Order("id")
+	if !every {
+		if len(ids) == 0 {
+			return nil, nil
+		}
+		q = q.Where("id IN ?", ids)
+	}
+	var rows []keyRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, sqldb.Error(err)
+	}
+	out := make([]tenant.APIKey, len(rows))
+	for i, r := range rows {
+		k, err := r.key()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = k
+	}
+	return out, nil
+}

@@ -1,0 +1,245 @@
+// Package auth owns who the caller is and what they may do: passwords, mail
+// codes, sessions with refresh tokens, access tokens and their keys, API keys
+// as credentials, and the table of roles.
+//
+// It knows no database and no HTTP: Service holds the rules, Store keeps rows.
+// Nothing tells a caller whether a mail address is known, by answer or by
+// time. All of it may be used by any number of goroutines.
+package auth
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// User is a person.
+type User struct {
+	ID           tenant.ID
+	Email        string // lower case
+	Name         string
+	PasswordHash string
+	Locale       string // en or zh
+	LastSignInAt *time.Time
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Revision     int64
+}
+
+// Session is a sign-in on one device: a family of refresh tokens.
+type Session struct {
+	ID            tenant.ID
+	UserID        tenant.ID
+	TenantID      tenant.ID
+	UserAgent     string
+	Address       string
+	CreatedAt     time.Time
+	LastUsedAt    time.Time
+	ExpiresAt     time.Time
+	RevokedAt     *time.Time
+	RevokedReason string
+}
+
+// RefreshToken is the stored half of a refresh token.
+type RefreshToken struct {
+	Hash      []byte
+	SessionID tenant.ID
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	UsedAt    *time.Time
+}
+
+// Code is a code sent by mail. Payload is what happens when it is entered.
+type Code struct {
+	ID        tenant.ID
+	Email     string
+	Purpose   string
+	Hash      []byte
+	Payload   string
+	Tries     int
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// SigningKey is a key that signs access tokens.
+type SigningKey struct {
+	ID        string // kid
+	State     KeyState
+	Public    []byte
+	Sealed    []byte // the private key, sealed by the master key
+	CreatedAt time.Time
+	ChangedAt time.Time
+}
+
+// Store is what Service asks of a database; every method takes part in the
+// transaction that its context carries. A missing row is NotFound.
+type Store interface {
+	InTx(ctx context.Context, fn func(ctx context.Context) error) error
+	AfterCommit(ctx context.Context, f func())
+	Record(ctx context.Context, c tenant.Change) error
+	// LockChanges makes transactions of all replicas that call it take turns.
+	LockChanges(ctx context.Context) error
+
+	CreateUser(ctx context.Context, u User) error
+	User(ctx context.Context, id tenant.ID) (User, error)
+	UserByEmail(ctx context.Context, email string) (User, error)
+	// UpdateUser writes u where the revision is u.Revision-1.
+	UpdateUser(ctx context.Context, u User) error
+	SignedIn(ctx context.Context, id tenant.ID, at time.Time) error
+	TenantsOf(ctx context.Context, userID tenant.ID) ([]tenant.ID, error)
+
+	AddCode(ctx context.Context, c Code) error
+	// Codes lists codes of a purpose that were made after a time, expired
+	// ones too, newest first.
+	Codes(ctx context.Context, email, purpose string, since time.Time) ([]Code, error)
+	CountTry(ctx context.Context, ids []tenant.ID) error
+	// DeleteCode reports whether this call removed it: a code works once.
+	DeleteCode(ctx context.Context, id tenant.ID) (bool, error)
+	DeleteCodes(ctx context.Context, email, purpose string) error
+
+	CreateSession(ctx context.Context, s Session) error
+	Session(ctx context.Context, id tenant.ID) (Session, error)
+	UseSession(ctx context.Context, id tenant.ID, at time.Time) error
+	RevokeSession(ctx context.Context, id tenant.ID, reason string, at time.Time) error
+	// RevokeSessionsOf ends all live sessions of a user and returns their ids.
+	RevokeSessionsOf(ctx context.Context, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
+
+	AddRefresh(ctx context.Context, t RefreshToken) error
+	Refresh(ctx context.Context, hash []byte) (RefreshToken, error)
+	// UseRefresh marks a token as used and reports whether this call did it.
+	UseRefresh(ctx context.Context, hash []byte, at time.Time) (bool, error)
+
+	SigningKeys(ctx context.Context) ([]SigningKey, error)
+	PutSigningKey(ctx context.Context, k SigningKey) error
+	DeleteSigningKey(ctx context.Context, id string) error
+}
+
+// Tenants is what Service asks of package tenant.
+type Tenants interface {
+	Tenant(ctx context.Context, tenantID tenant.ID) (tenant.Tenant, error)
+	Member(ctx context.Context, tenantID, userID tenant.ID) (tenant.Member, error)
+	ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error)
+	KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error)
+	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)
+	KeyUsed(ctx context.Context, k tenant.APIKey) error
+}
+
+// Founder makes everything that a new tenant starts with, in the transaction
+// of its context.
+type Founder interface {
+	Begin(ctx context.Context, tenantName string, owner tenant.ID) (catalog.Beginning, error)
+}
+
+// Mailer sends mails; the kinds of them are its business.
+type Mailer interface {
+	SignUpCode(ctx context.Context, to, locale, tenantName, code string) error
+	AccountExists(ctx context.Context, to, locale string) error
+	ResetCode(ctx context.Context, to, locale, code string) error
+	PasswordChanged(ctx context.Context, to, locale string) error
+}
+
+// Revocations remembers for a short time which sessions live, so that not
+// every request asks the database. It may forget anything at any time.
+type Revocations interface {
+	// Live reports what is remembered; known is false when nothing is, or
+	// when it cannot be asked.
+	Live(ctx context.Context, sessionID tenant.ID) (live, known bool)
+	SetLive(ctx context.Context, sessionID tenant.ID)
+	SetRevoked(ctx context.Context, sessionID tenant.ID)
+}
+
+// Keyring is what Service asks of tenant.Keyring.
+type Keyring interface {
+	Seal(purpose string, plain []byte) []byte
+	Open(purpose string, sealed []byte) ([]byte, error)
+	Derive(purpose string) []byte
+}
+
+// Config sets the times; zero values get the defaults named.
+type Config struct {
+	Issuer       string        // iss of tokens: "sluice"
+	AccessTTL    time.Duration // 15m
+	SessionTTL   time.Duration // 720h
+	CodeTTL      time.Duration // 10m
+	KeyRotation  time.Duration // 720h
+	PasswordCost PasswordCost  // DefaultPasswordCost
+}
+
+// Deps is what a Service needs.
+type Deps struct {
+	Store       Store
+	Tenants     Tenants
+	Founder     Founder
+	Mailer      Mailer
+	Revocations Revocations // nil: the database is asked each time
+	Keyring     Keyring
+	Now         func() time.Time
+	Logger      *slog.Logger
+	Wake        func() // the key set changed; nil: nobody to tell
+}
+
+// Service holds the rules.
+type Service struct {
+	cfg     Config
+	d       Deps
+	hasher  *hasher
+	pepper  []byte
+	signing keyCache
+}
+
+// New makes a Service.
+func New(cfg Config, d Deps) *Service {
+	if cfg.Issuer == "" {
+		cfg.Issuer = "sluice"
+	}
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.AccessTTL, 15*time.Minute)
+	def(&cfg.SessionTTL, 720*time.Hour)
+	def(&cfg.CodeTTL, 10*time.Minute)
+	def(&cfg.KeyRotation, 720*time.Hour)
+	if cfg.PasswordCost == (PasswordCost{}) {
+		cfg.PasswordCost = DefaultPasswordCost
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Wake == nil {
+		d.Wake = func() {}
+	}
+	if d.Revocations == nil {
+		d.Revocations = forgetful{}
+	}
+	return &Service{cfg: cfg, d: d, hasher: newHasher(cfg.PasswordCost), pepper: d.Keyring.Derive("mail codes")}
+}
+
+type forgetful struct{}
+
+func (forgetful) Live(context.Context, tenant.ID) (live, known bool) { return false, false }
+func (forgetful) SetLive(context.Context, tenant.ID)                 {}
+func (forgetful) SetRevoked(context.Context, tenant.ID)              {}
+
+// Issuer is the iss of tokens.
+func (s *Service) Issuer() string { return s.cfg.Issuer }
+
+// CodeTTL is how long a mail code works.
+func (s *Service) CodeTTL() time.Duration { return s.cfg.CodeTTL }
+
+func (s *Service) time() time.Time { return s.d.Now().UTC().Truncate(time.Millisecond) }
+
+func cleanEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+func unauthenticated(reason, format string, args ...any) error {
+	return errs.E(errs.Unauthenticated, format, args...).WithReason(reason)
+}

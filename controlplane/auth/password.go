@@ -1,0 +1,117 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/sluicemq/sluice/internal/errs"
+)
+
+// PasswordCost is the cost of one Argon2id hash.
+type PasswordCost struct {
+	MemoryKiB uint32
+	Passes    uint32
+}
+
+// DefaultPasswordCost is 19 MiB and two passes.
+var DefaultPasswordCost = PasswordCost{MemoryKiB: 19 << 10, Passes: 2}
+
+const (
+	saltSize, hashSize       = 16, 32
+	minPassword, maxPassword = 10, 128
+)
+
+// hasher hashes passwords, only a few at one time: the rest waits, so that a
+// flood of sign-ins costs bounded memory.
+type hasher struct {
+	cost  PasswordCost
+	slots chan struct{}
+	dummy string // what unknown users are compared with
+}
+
+func newHasher(cost PasswordCost) *hasher {
+	h := &hasher{cost: cost, slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+	h.dummy = h.encode(make([]byte, saltSize), make([]byte, hashSize))
+	return h
+}
+
+func (h *hasher) enter(ctx context.Context) error {
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hash = $argon2id$v=19$m=19456,t=2,p=1$salt$hash
+func (h *hasher) hash(ctx context.Context, password string) (string, error) {
+	if err := h.enter(ctx); err != nil {
+		return "", err
+	}
+	defer func() { <-h.slots }()
+	salt := make([]byte, saltSize)
+	_, _ = rand.Read(salt)
+	return h.encode(salt, argon2.IDKey([]byte(password), salt, h.cost.Passes, h.cost.MemoryKiB, 1, hashSize)), nil
+}
+
+func (h *hasher) encode(salt, sum []byte) string {
+	b := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, h.cost.MemoryKiB, h.cost.Passes, b.EncodeToString(salt), b.EncodeToString(sum))
+}
+
+var errHashForm = errors.New("stored password hash has an unknown form")
+
+// verify compares in time that depends on neither. An empty stored hash is
+// compared as well, and never fits.
+func (h *hasher) verify(ctx context.Context, stored, password string) (bool, error) {
+	known := stored != ""
+	if !known {
+		stored = h.dummy
+	}
+	parts := strings.Split(stored, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" {
+		return false, errHashForm
+	}
+	var version int
+	var memory, passes uint32
+	var threads uint8
+	if _, err := fmt.Sscanf(parts[2], "v=%d", &version); err != nil || version != argon2.Version {
+		return false, errHashForm
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &threads); err != nil || passes == 0 || threads == 0 {
+		return false, errHashForm
+	}
+	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
+	if err != nil {
+		return false, errHashForm
+	}
+	want, err := base64.RawStdEncoding.DecodeString(parts[5])
+	if err != nil || len(want) != hashSize {
+		return false, errHashForm
+	}
+	if err := h.enter(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-h.slots }()
+	got := argon2.IDKey([]byte(password), salt, passes, memory, threads, hashSize)
+	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
+}
+
+func checkPassword(password string) error {
+	if n := utf8.RuneCountInString(password); n < minPassword || n > maxPassword {
+		e := errs.Field("password", "the password has %d characters; it must have %d to %d", n, minPassword, maxPassword)
+		e.Limit = fmt.Sprintf("%d to %d", minPassword, maxPassword)
+		return e
+	}
+	return nil
+}

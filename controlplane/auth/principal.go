@@ -1,0 +1,148 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Kind of a principal.
+type Kind string
+
+// The kinds of principals.
+const (
+	KindUser           Kind = "user"
+	KindServiceAccount Kind = "service_account"
+)
+
+// Principal is who calls. It is made once for a request and only read.
+type Principal struct {
+	Kind      Kind
+	ID        tenant.ID // usr_… or sa_…
+	TenantID  tenant.ID
+	Role      tenant.Role
+	KeyID     tenant.ID // when an API key was used
+	SessionID tenant.ID // when a person signed in
+	Name      string
+
+	ceiling tenant.Role // a member's key never may more than the member
+}
+
+// ActorID is what is metered and noted: the key if one was used, else the
+// person.
+func (p *Principal) ActorID() tenant.ID {
+	if p.KeyID != "" {
+		return p.KeyID
+	}
+	return p.ID
+}
+
+// Permission is what an operation of the API needs, its x-permission.
+type Permission string
+
+// The two permissions that are no entries of the table.
+const (
+	PermissionPublic Permission = "public" // nothing
+	PermissionSelf   Permission = "self"   // only to be known
+)
+
+// roles is the table of role and permission; it says what x-roles of
+// openapi.yaml says, and a test compares the two.
+var roles = map[tenant.Role][]Permission{
+	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
+		"namespace:read", "namespace:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
+		"quota:read", "usage:read", "billing:read", "audit:read"},
+	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
+		"namespace:read", "namespace:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
+		"quota:read", "usage:read", "billing:read", "audit:read"},
+	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "topic:read",
+		"topic:write", "group:read", "group:write", "message:read", "message:write", "quota:read", "usage:read"},
+	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "topic:read", "group:read",
+		"quota:read", "usage:read"},
+	tenant.RoleBilling: {"tenant:read", "quota:read", "usage:read", "billing:read"},
+}
+
+// May answers whether p may do what action needs.
+func May(p *Principal, action Permission) error {
+	if action == PermissionPublic {
+		return nil
+	}
+	if p == nil {
+		return unauthenticated("credentials_missing", "sign in first, or send an API key")
+	}
+	if action == PermissionSelf || (slices.Contains(roles[p.Role], action) && (p.ceiling == "" || slices.Contains(roles[p.ceiling], action))) {
+		return nil
+	}
+	return errs.E(errs.Forbidden, "role %s does not grant %s", p.Role, action).WithReason("permission_denied")
+}
+
+// MayGrant answers whether p may give role to a key: nobody gives more than
+// they have.
+func MayGrant(p *Principal, role tenant.Role) error {
+	for _, perm := range roles[role] {
+		if May(p, perm) != nil {
+			e := errs.E(errs.Forbidden, "role %s cannot give the role %s: it grants %s", p.Role, role, perm).WithReason("permission_denied")
+			e.Field = "control_role"
+			return e
+		}
+	}
+	return nil
+}
+
+// Permissions lists what p may do, sorted.
+func Permissions(p *Principal) []string {
+	var out []string
+	for _, perm := range roles[p.Role] {
+		if May(p, perm) == nil {
+			out = append(out, string(perm))
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Roles is the table, for tests that compare it with the API's.
+func Roles() map[tenant.Role][]Permission { return roles }
+
+// UserUpdate is what a person may change of themselves; nil means as it is.
+type UserUpdate struct {
+	Name   *string
+	Locale *string
+}
+
+// User returns the person behind a principal.
+func (s *Service) User(ctx context.Context, p *Principal) (User, error) {
+	return s.d.Store.User(ctx, p.ID)
+}
+
+// UpdateUser changes the person behind a principal.
+func (s *Service) UpdateUser(ctx context.Context, p *Principal, in UserUpdate, want int64) (User, error) {
+	if p.Kind != KindUser {
+		return User{}, errs.E(errs.Forbidden, "a service account has no profile; change it under /v1/service-accounts").WithReason("not_a_person")
+	}
+	var u User
+	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		var err error
+		if u, err = s.d.Store.User(ctx, p.ID); err != nil {
+			return err
+		}
+		if err := tenant.CheckRevision(want, u.Revision); err != nil {
+			return err
+		}
+		if in.Name != nil {
+			if err := tenant.CheckName("name", *in.Name); err != nil {
+				return err
+			}
+			u.Name = *in.Name
+		}
+		if in.Locale != nil {
+			u.Locale = locale(*in.Locale)
+		}
+		u.UpdatedAt, u.Revision = s.time(), u.Revision+1
+		return s.d.Store.UpdateUser(ctx, u)
+	})
+	return u, err
+}

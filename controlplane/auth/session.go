@@ -1,0 +1,217 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Grant is a fresh access token with the refresh token to get the next.
+type Grant struct {
+	AccessToken   string
+	ExpiresIn     time.Duration
+	RefreshToken  string
+	RefreshExpiry time.Time
+	UserID        tenant.ID
+	TenantID      tenant.ID
+}
+
+const refreshPrefix = "slr_"
+
+func newRefresh() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b)
+	return refreshPrefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+func hashRefresh(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+var errBadSignIn = unauthenticated("credentials_invalid", "the mail address or the password is wrong")
+
+// SignIn begins a session. A wrong address and a wrong password cost the same
+// time and give the same error.
+func (s *Service) SignIn(ctx context.Context, email, password string, dev Device) (Grant, error) {
+	u, err := s.d.Store.UserByEmail(ctx, cleanEmail(email))
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return Grant{}, err
+	}
+	ok, err := s.hasher.verify(ctx, u.PasswordHash, password)
+	if err != nil {
+		return Grant{}, err
+	}
+	if !ok {
+		return Grant{}, errBadSignIn
+	}
+	var g Grant
+	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		tenants, err := s.d.Store.TenantsOf(ctx, u.ID)
+		if err != nil {
+			return err
+		}
+		if len(tenants) == 0 {
+			return errs.E(errs.Forbidden, "your account belongs to no tenant any more").WithReason("no_tenant")
+		}
+		if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
+			return err
+		}
+		g, err = s.begin(ctx, u, tenants[0], dev)
+		return err
+	})
+	return g, err
+}
+
+func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Grant, error) {
+	now := s.time()
+	ses := Session{ID: tenant.NewID(tenant.PrefixSession, now), UserID: u.ID, TenantID: tenantID, UserAgent: cut(dev.UserAgent, 255),
+		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
+	if err := s.d.Store.CreateSession(ctx, ses); err != nil {
+		return Grant{}, err
+	}
+	return s.grant(ctx, ses)
+}
+
+func cut(text string, n int) string {
+	r := []rune(text)
+	if len(r) > n {
+		return string(r[:n])
+	}
+	return string(r)
+}
+
+func (s *Service) grant(ctx context.Context, ses Session) (Grant, error) {
+	now := s.time()
+	refresh := newRefresh()
+	t := RefreshToken{Hash: hashRefresh(refresh), SessionID: ses.ID, CreatedAt: now, ExpiresAt: ses.ExpiresAt}
+	if err := s.d.Store.AddRefresh(ctx, t); err != nil {
+		return Grant{}, err
+	}
+	access, err := s.sign(ctx, claims{Subject: ses.UserID, TenantID: ses.TenantID, SessionID: ses.ID, Audience: AudienceControl})
+	if err != nil {
+		return Grant{}, err
+	}
+	return Grant{AccessToken: access, ExpiresIn: s.cfg.AccessTTL, RefreshToken: refresh, RefreshExpiry: ses.ExpiresAt,
+		UserID: ses.UserID, TenantID: ses.TenantID}, nil
+}
+
+var errBadRefresh = unauthenticated("session_invalid", "the session has ended; sign in again")
+
+// Refresh exchanges a refresh token for a new grant. A token works once. One
+// that was used before has been copied: the whole session ends.
+func (s *Service) Refresh(ctx context.Context, refresh string) (Grant, error) {
+	hash := hashRefresh(refresh)
+	t, err := s.d.Store.Refresh(ctx, hash)
+	if errs.Is(err, errs.NotFound) {
+		return Grant{}, errBadRefresh
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	var g Grant
+	replayed := t.UsedAt != nil
+	if !replayed {
+		err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+			ses, err := s.d.Store.Session(ctx, t.SessionID)
+			if err != nil {
+				return err
+			}
+			now := s.time()
+			if ses.RevokedAt != nil || !now.Before(t.ExpiresAt) || !now.Before(ses.ExpiresAt) {
+				return errBadRefresh
+			}
+			if _, err := s.d.Tenants.Member(ctx, ses.TenantID, ses.UserID); err != nil {
+				return gone(err)
+			}
+			first, err := s.d.Store.UseRefresh(ctx, hash, now)
+			if err != nil {
+				return err
+			}
+			if replayed = !first; replayed {
+				return errBadRefresh
+			}
+			if err := s.d.Store.UseSession(ctx, ses.ID, now); err != nil {
+				return err
+			}
+			g, err = s.grant(ctx, ses)
+			return err
+		})
+	}
+	if replayed {
+		s.d.Logger.Warn("refresh token used twice: session ended", "session", t.SessionID)
+		if err := s.endSession(ctx, t.SessionID, "refresh_reused"); err != nil {
+			return Grant{}, err
+		}
+		return Grant{}, unauthenticated("refresh_reused", "this refresh token was used before; the session has been ended, sign in again")
+	}
+	return g, err
+}
+
+func gone(err error) error {
+	if errs.Is(err, errs.NotFound) {
+		return errBadRefresh
+	}
+	return err
+}
+
+// SignOut ends the session of a refresh token; unknown ones are ignored.
+func (s *Service) SignOut(ctx context.Context, refresh string) error {
+	t, err := s.d.Store.Refresh(ctx, hashRefresh(refresh))
+	if errs.Is(err, errs.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.endSession(ctx, t.SessionID, "sign_out")
+}
+
+func (s *Service) endSession(ctx context.Context, id tenant.ID, reason string) error {
+	return s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if err := s.d.Store.RevokeSession(ctx, id, reason, s.time()); err != nil {
+			return fmt.Errorf("end session: %w", err)
+		}
+		s.d.Store.AfterCommit(ctx, func() { s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id) })
+		return nil
+	})
+}
+
+func (s *Service) endSessions(ctx context.Context, userID tenant.ID, reason string) error {
+	ids, err := s.d.Store.RevokeSessionsOf(ctx, userID, reason, s.time())
+	if err != nil {
+		return fmt.Errorf("end sessions: %w", err)
+	}
+	s.d.Store.AfterCommit(ctx, func() {
+		for _, id := range ids {
+			s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id)
+		}
+	})
+	return nil
+}
+
+// live reports whether a session may be used; the cache is asked first.
+func (s *Service) live(ctx context.Context, id tenant.ID) (bool, error) {
+	if live, known := s.d.Revocations.Live(ctx, id); known {
+		return live, nil
+	}
+	ses, err := s.d.Store.Session(ctx, id)
+	if errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt) {
+		s.d.Revocations.SetRevoked(ctx, id)
+		return false, nil
+	}
+	s.d.Revocations.SetLive(ctx, id)
+	return true, nil
+}

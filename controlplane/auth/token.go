@@ -1,0 +1,418 @@
+package auth
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Audiences of access tokens.
+const (
+	AudienceControl = "control"
+	AudienceData    = "data"
+)
+
+// tokenType is the typ header of access tokens (RFC 9068).
+const tokenType = "at+jwt"
+
+// KeyState of a signing key. A key is published as next before it signs, and
+// as retiring until the last token it signed has expired.
+type KeyState string
+
+// The states of a signing key.
+const (
+	KeyNext     KeyState = "next"
+	KeyCurrent  KeyState = "current"
+	KeyRetiring KeyState = "retiring"
+)
+
+type claims struct {
+	Subject   tenant.ID
+	TenantID  tenant.ID
+	SessionID tenant.ID // of a user
+	KeyID     tenant.ID // of an API key
+	Audience  string
+}
+
+type wireClaims struct {
+	TenantID  string `json:"tenant_id"`
+	SessionID string `json:"sid,omitempty"`
+	KeyID     string `json:"key_id,omitempty"`
+	jwt.RegisteredClaims
+}
+
+// keyCache holds the keys read last; they change once a month.
+type keyCache struct {
+	mu     sync.Mutex
+	keys   []SigningKey // guarded by mu
+	opened map[string]ed25519.PrivateKey
+	read   time.Time
+}
+
+const keyCacheTTL = 30 * time.Second
+
+func (s *Service) keys(ctx context.Context) ([]SigningKey, error) {
+	now := s.time()
+	s.signing.mu.Lock()
+	keys, fresh := s.signing.keys, now.Sub(s.signing.read) < keyCacheTTL
+	s.signing.mu.Unlock()
+	if len(keys) > 0 && fresh {
+		return keys, nil
+	}
+	keys, err := s.d.Store.SigningKeys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read signing keys: %w", err)
+	}
+	if len(keys) > 0 {
+		s.remember(keys, now)
+	}
+	return keys, nil
+}
+
+func (s *Service) remember(keys []SigningKey, now time.Time) {
+	s.signing.mu.Lock()
+	defer s.signing.mu.Unlock()
+	s.signing.keys, s.signing.read, s.signing.opened = keys, now, map[string]ed25519.PrivateKey{}
+}
+
+func (s *Service) private(k SigningKey) (ed25519.PrivateKey, error) {
+	s.signing.mu.Lock()
+	defer s.signing.mu.Unlock()
+	if p, ok := s.signing.opened[k.ID]; ok {
+		return p, nil
+	}
+	seed, err := s.d.Keyring.Open("signing key "+k.ID, k.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	if len(seed) != ed25519.SeedSize {
+		return nil, errors.New("signing key has a wrong length")
+	}
+	p := ed25519.NewKeyFromSeed(seed)
+	if s.signing.opened != nil {
+		s.signing.opened[k.ID] = p
+	}
+	return p, nil
+}
+
+// RotateKeys makes the first keys, and afterwards, when the current one is
+// old enough: next becomes current, current retires, a new next is published,
+// and retired ones that no token can need are forgotten. It is a claim on due
+// rows: calling it often or on many replicas does no harm.
+func (s *Service) RotateKeys(ctx context.Context) error {
+	now := s.time()
+	changed := false
+	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		changed = false
+		if err := s.d.Store.LockChanges(ctx); err != nil {
+			return err
+		}
+		keys, err := s.d.Store.SigningKeys(ctx)
+		if err != nil {
+			return err
+		}
+		byState := map[KeyState]*SigningKey{}
+		for i := range keys {
+			k := &keys[i]
+			if k.State == KeyRetiring && now.Sub(k.ChangedAt) > 2*s.cfg.AccessTTL {
+				changed = true
+				if err := s.d.Store.DeleteSigningKey(ctx, k.ID); err != nil {
+					return err
+				}
+				continue
+			}
+			byState[k.State] = k
+		}
+		current, next := byState[KeyCurrent], byState[KeyNext]
+		if current != nil && now.Sub(current.ChangedAt) < s.cfg.KeyRotation {
+			if !changed {
+				return nil
+			}
+			return s.recordKeys(ctx)
+		}
+		changed = true
+		if current != nil {
+			current.State, current.ChangedAt = KeyRetiring, now
+			if err := s.d.Store.PutSigningKey(ctx, *current); err != nil {
+				return err
+			}
+		}
+		if next == nil {
+			next = s.newSigningKey(now)
+		}
+		next.State, next.ChangedAt = KeyCurrent, now
+		if err := s.d.Store.PutSigningKey(ctx, *next); err != nil {
+			return err
+		}
+		if err := s.d.Store.PutSigningKey(ctx, *s.newSigningKey(now)); err != nil {
+			return err
+		}
+		return s.recordKeys(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("rotate signing keys: %w", err)
+	}
+	if changed {
+		s.signing.mu.Lock()
+		s.signing.read = time.Time{}
+		s.signing.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Service) recordKeys(ctx context.Context) error {
+	s.d.Store.AfterCommit(ctx, s.d.Wake)
+	return s.d.Store.Record(ctx, tenant.Change{Kind: "jwks", ID: "jwks"})
+}
+
+func (s *Service) newSigningKey(now time.Time) *SigningKey {
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed)
+	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	id := tenant.NewID("kid_", now)
+	return &SigningKey{ID: id, State: KeyNext, Public: public, Sealed: s.d.Keyring.Seal("signing key "+id, seed), CreatedAt: now, ChangedAt: now}
+}
+
+// JWK is one public key of the set (RFC 8037).
+type JWK struct {
+	KeyID     string `json:"kid"`
+	Type      string `json:"kty"`
+	Algorithm string `json:"alg"`
+	Use       string `json:"use"`
+	Curve     string `json:"crv"`
+	X         string `json:"x"`
+}
+
+// JWKs lists the public keys: current, next and retiring.
+func (s *Service) JWKs(ctx context.Context) ([]JWK, error) {
+	keys, err := s.d.Store.SigningKeys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read signing keys: %w", err)
+	}
+	out := make([]JWK, len(keys))
+	for i, k := range keys {
+		out[i] = JWK{KeyID: k.ID, Type: "OKP", Algorithm: "EdDSA", Use: "sig", Curve: "Ed25519", X: base64.RawURLEncoding.EncodeToString(k.Public)}
+	}
+	return out, nil
+}
+
+// JWKS is the set as JSON, for brokers.
+func (s *Service) JWKS(ctx context.Context) ([]byte, error) {
+	keys, err := s.JWKs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"keys": keys})
+}
+
+func (s *Service) sign(ctx context.Context, c claims) (string, error) {
+	keys, err := s.keys(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, k := range keys {
+		if k.State != KeyCurrent {
+			continue
+		}
+		private, err := s.private(k)
+		if err != nil {
+			return "", err
+		}
+		now := s.time()
+		t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, wireClaims{TenantID: c.TenantID, SessionID: c.SessionID, KeyID: c.KeyID,
+			RegisteredClaims: jwt.RegisteredClaims{Issuer: s.cfg.Issuer, Subject: c.Subject, Audience: jwt.ClaimStrings{c.Audience},
+				ID: tenant.NewID("jti_", now), IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
+				ExpiresAt: jwt.NewNumericDate(now.Add(s.cfg.AccessTTL))}})
+		t.Header["kid"], t.Header["typ"] = k.ID, tokenType
+		signed, err := t.SignedString(private)
+		if err != nil {
+			return "", fmt.Errorf("sign token: %w", err)
+		}
+		return signed, nil
+	}
+	return "", errs.E(errs.Unavailable, "no signing key yet; try again")
+}
+
+func (s *Service) parse(ctx context.Context, text string) (wireClaims, error) {
+	var c wireClaims
+	keys, err := s.keys(ctx)
+	if err != nil {
+		return c, err
+	}
+	_, err = jwt.ParseWithClaims(text, &c, func(t *jwt.Token) (any, error) {
+		if typ, _ := t.Header["typ"].(string); typ != tokenType {
+			return nil, jwt.ErrTokenUnverifiable
+		}
+		kid, _ := t.Header["kid"].(string)
+		for _, k := range keys {
+			if k.ID == kid {
+				return ed25519.PublicKey(k.Public), nil
+			}
+		}
+		return nil, jwt.ErrTokenUnverifiable
+	}, jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithIssuer(s.cfg.Issuer), jwt.WithAudience(AudienceControl),
+		jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.d.Now), jwt.WithLeeway(5*time.Second))
+	switch {
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return c, unauthenticated("token_expired", "the access token has expired; refresh it")
+	case err != nil:
+		return c, unauthenticated("token_invalid", "the access token is malformed, signed by an unknown key, or not for this API")
+	}
+	return c, nil
+}
+
+// Authenticate finds out who a Bearer token belongs to.
+func (s *Service) Authenticate(ctx context.Context, token string, from netip.Addr) (*Principal, error) {
+	c, err := s.parse(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if c.KeyID != "" {
+		k, err := s.d.Tenants.KeyByID(ctx, c.KeyID)
+		if err != nil {
+			return nil, unknownKey(err)
+		}
+		return s.keyPrincipal(ctx, k, from)
+	}
+	live, err := s.live(ctx, c.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	if !live {
+		return nil, errBadRefresh
+	}
+	m, err := s.d.Tenants.Member(ctx, c.TenantID, c.Subject)
+	if err != nil {
+		return nil, gone(err)
+	}
+	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: c.SessionID, Name: m.Name}, nil
+}
+
+var errBadKey = unauthenticated("key_invalid", "the API key id or its secret is wrong")
+
+func unknownKey(err error) error {
+	if errs.Is(err, errs.NotFound) {
+		return errBadKey
+	}
+	return err
+}
+
+// checkKey finds the key of an id and compares the secret.
+func (s *Service) checkKey(ctx context.Context, id, secret string) (tenant.APIKey, error) {
+	k, err := s.d.Tenants.KeyByID(ctx, id)
+	if err != nil {
+		return k, unknownKey(err)
+	}
+	want, err := s.d.Tenants.KeySecret(ctx, k)
+	if err != nil {
+		return k, err
+	}
+	if subtle.ConstantTimeCompare([]byte(want), []byte(secret)) != 1 {
+		return k, errBadKey
+	}
+	return k, nil
+}
+
+// AuthenticateKey finds out who an API key belongs to. The key needs a
+// control role.
+func (s *Service) AuthenticateKey(ctx context.Context, id, secret string, from netip.Addr) (*Principal, error) {
+	k, err := s.checkKey(ctx, id, secret)
+	if err != nil {
+		return nil, err
+	}
+	return s.keyPrincipal(ctx, k, from)
+}
+
+func (s *Service) keyPrincipal(ctx context.Context, k tenant.APIKey, from netip.Addr) (*Principal, error) {
+	owner, ceiling, err := s.usable(ctx, k, from)
+	if err != nil {
+		return nil, err
+	}
+	if k.ControlRole == "" {
+		return nil, errs.E(errs.Forbidden, "API key %s has no control_role: it can send and receive but not use this API", k.ID).WithReason("key_without_role")
+	}
+	p := &Principal{Kind: KindServiceAccount, ID: k.OwnerID, TenantID: k.TenantID, Role: k.ControlRole, KeyID: k.ID, Name: owner, ceiling: ceiling}
+	if ceiling != "" {
+		p.Kind = KindUser
+	}
+	return p, nil
+}
+
+// usable checks everything about a key but its secret: state, owner, tenant,
+// address. ceiling is the role of the member that owns it.
+func (s *Service) usable(ctx context.Context, k tenant.APIKey, from netip.Addr) (owner string, ceiling tenant.Role, err error) {
+	switch k.State(s.time()) {
+	case tenant.KeyRevoked:
+		return "", "", unauthenticated("key_revoked", "API key %s was revoked", k.ID)
+	case tenant.KeyExpired:
+		return "", "", unauthenticated("key_expired", "API key %s has expired", k.ID)
+	case tenant.KeyDisabled:
+		return "", "", unauthenticated("key_disabled", "API key %s is disabled", k.ID)
+	case tenant.KeyActive:
+	}
+	if !k.AllowsAddress(from) {
+		return "", "", errs.E(errs.Forbidden, "API key %s may not be used from address %s", k.ID, from).WithReason("address_not_allowed")
+	}
+	if len(k.OwnerID) > 3 && k.OwnerID[:3] == tenant.PrefixServiceAccount {
+		a, err := s.d.Tenants.ServiceAccount(ctx, k.TenantID, k.OwnerID)
+		if err != nil {
+			return "", "", unknownKey(err)
+		}
+		if a.Disabled {
+			return "", "", unauthenticated("key_disabled", "the service account of API key %s is disabled", k.ID)
+		}
+		owner = a.Name
+	} else {
+		m, err := s.d.Tenants.Member(ctx, k.TenantID, k.OwnerID)
+		if err != nil {
+			return "", "", unknownKey(err)
+		}
+		owner, ceiling = m.Name, m.Role
+	}
+	if err := s.d.Tenants.KeyUsed(ctx, k); err != nil {
+		s.d.Logger.Warn("last use of key not noted", "key", k.ID, "err", err)
+	}
+	return owner, ceiling, nil
+}
+
+// KeyToken is a short JWT for an API key.
+type KeyToken struct {
+	AccessToken string
+	ExpiresIn   time.Duration
+	Audience    string
+}
+
+// Exchange gives a short JWT for an API key: audience control needs a key
+// with a control role, data one with a scope.
+func (s *Service) Exchange(ctx context.Context, id, secret, audience string, from netip.Addr) (KeyToken, error) {
+	k, err := s.checkKey(ctx, id, secret)
+	if err != nil {
+		return KeyToken{}, err
+	}
+	if audience == "" {
+		audience = AudienceControl
+	}
+	if audience == AudienceControl {
+		_, err = s.keyPrincipal(ctx, k, from)
+	} else if _, _, err = s.usable(ctx, k, from); err == nil && len(k.Scopes) == 0 {
+		err = errs.E(errs.Forbidden, "API key %s has no scope: it cannot send or receive", k.ID).WithReason("key_without_scope")
+	}
+	if err != nil {
+		return KeyToken{}, err
+	}
+	token, err := s.sign(ctx, claims{Subject: k.OwnerID, TenantID: k.TenantID, KeyID: k.ID, Audience: audience})
+	return KeyToken{AccessToken: token, ExpiresIn: s.cfg.AccessTTL, Audience: audience}, err
+}

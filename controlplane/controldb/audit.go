@@ -1,0 +1,95 @@
+package controldb
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Audit keeps what was done, and what was refused.
+type Audit struct{ db *sqldb.DB }
+
+// NewAudit makes an Audit on an open, migrated database.
+func NewAudit(db *sqldb.DB) *Audit { return &Audit{db: db} }
+
+// AuditEvent is one thing that somebody did or tried.
+type AuditEvent struct {
+	ID          tenant.ID
+	TenantID    tenant.ID
+	At          time.Time
+	ActorType   string
+	ActorID     tenant.ID
+	KeyID       tenant.ID
+	SourceIP    string
+	Action      string // operationId
+	TargetType  string
+	TargetID    string
+	NamespaceID tenant.ID
+	Denied      bool
+	Reason      string
+	RequestID   string
+}
+
+// AuditFilter narrows a list of events; zero fields do not.
+type AuditFilter struct {
+	From, To time.Time
+	ActorID  string
+	Action   string
+	TargetID string
+}
+
+type auditRow struct {
+	ID          string `gorm:"primaryKey"`
+	TenantID    string
+	ActorType   string
+	ActorID     string
+	APIKeyID    string `gorm:"column:api_key_id"`
+	SourceIP    string `gorm:"column:source_ip"`
+	Action      string
+	TargetType  string
+	TargetID    string
+	NamespaceID string
+	Decision    string
+	Reason      string
+	RequestID   string
+	Created     int64 `gorm:"column:created_at"`
+}
+
+func (auditRow) TableName() string { return "audit_events" }
+
+// Append adds an event, in the transaction of ctx if there is one.
+func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
+	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
+		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: "allowed", Reason: e.Reason,
+		RequestID: e.RequestID, Created: sqldb.Millis(e.At)}
+	if e.Denied {
+		row.Decision = "denied"
+	}
+	return a.db.InTx(ctx, func(ctx context.Context) error { return sqldb.Error(a.db.Conn(ctx).Create(&row).Error) })
+}
+
+// List returns events before an id, newest first.
+func (a *Audit) List(ctx context.Context, tenantID tenant.ID, f AuditFilter, p tenant.Page) ([]AuditEvent, error) {
+	q := a.db.Tenant(ctx, tenantID)
+	if p.After != "" {
+		q = q.Where("id < ?", p.After)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("created_at >= ?", sqldb.Millis(f.From))
+	}
+	if !f.To.IsZero() {
+		q = q.Where("created_at < ?", sqldb.Millis(f.To))
+	}
+	for column, value := range map[string]string{"actor_id": f.ActorID, "action": f.Action, "target_id": f.TargetID} {
+		if value != "" {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	return all(q.Order("id DESC").Limit(p.Size), func(r auditRow) (AuditEvent, error) {
+		return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
+			SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
+			Denied: r.Decision == "denied", Reason: r.Reason, RequestID: r.RequestID}, nil
+	})
+}

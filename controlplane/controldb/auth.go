@@ -1,0 +1,279 @@
+package controldb
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+var _ auth.Store = (*AuthStore)(nil)
+
+// AuthStore implements auth.Store.
+type AuthStore struct {
+	*Outbox
+	db *sqldb.DB
+}
+
+// NewAuthStore makes an AuthStore on an open, migrated database.
+func NewAuthStore(db *sqldb.DB, outbox *Outbox) *AuthStore { return &AuthStore{Outbox: outbox, db: db} }
+
+// InTx runs fn in a transaction; see sqldb.DB.InTx.
+func (s *AuthStore) InTx(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.db.InTx(ctx, fn)
+}
+
+// AfterCommit runs f after the commit; see sqldb.DB.AfterCommit.
+func (s *AuthStore) AfterCommit(ctx context.Context, f func()) { s.db.AfterCommit(ctx, f) }
+
+type userRow struct {
+	ID           string `gorm:"primaryKey"`
+	Email        string
+	Name         string
+	PasswordHash string
+	Locale       string
+	LastSignInAt *int64
+	Created      int64 `gorm:"column:created_at"`
+	Updated      int64 `gorm:"column:updated_at"`
+	Revision     int64
+}
+
+func (userRow) TableName() string { return "users" }
+
+func (r userRow) user() auth.User {
+	return auth.User{ID: r.ID, Email: r.Email, Name: r.Name, PasswordHash: r.PasswordHash, Locale: r.Locale, LastSignInAt: sqldb.TimePtr(r.LastSignInAt),
+		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+}
+
+func rowOfUser(u auth.User) userRow {
+	return userRow{ID: u.ID, Email: u.Email, Name: u.Name, PasswordHash: u.PasswordHash, Locale: u.Locale, LastSignInAt: sqldb.MillisPtr(u.LastSignInAt),
+		Created: sqldb.Millis(u.CreatedAt), Updated: sqldb.Millis(u.UpdatedAt), Revision: u.Revision}
+}
+
+// CreateUser implements auth.Store.
+func (s *AuthStore) CreateUser(ctx context.Context, u auth.User) error {
+	row := rowOfUser(u)
+	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
+}
+
+// User implements auth.Store.
+func (s *AuthStore) User(ctx context.Context, id tenant.ID) (auth.User, error) {
+	row, err := one[userRow](s.db.Conn(ctx).Where("id = ?", id), "user", id)
+	return row.user(), err
+}
+
+// UserByEmail implements auth.Store.
+func (s *AuthStore) UserByEmail(ctx context.Context, email string) (auth.User, error) {
+	row, err := one[userRow](s.db.Conn(ctx).Where("email = ?", email), "user", email)
+	if err != nil {
+		return auth.User{}, err
+	}
+	return row.user(), nil
+}
+
+// UpdateUser implements auth.Store.
+func (s *AuthStore) UpdateUser(ctx context.Context, u auth.User) error {
+	row := rowOfUser(u)
+	return replace(s.db.Conn(ctx).Where("id = ?", u.ID), &row, u.Revision, "user")
+}
+
+// SignedIn implements auth.Store.
+func (s *AuthStore) SignedIn(ctx context.Context, id tenant.ID, at time.Time) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_sign_in_at", sqldb.Millis(at)).Error)
+}
+
+// TenantsOf implements auth.Store.
+func (s *AuthStore) TenantsOf(ctx context.Context, userID tenant.ID) ([]tenant.ID, error) {
+	var ids []tenant.ID
+	err := s.db.Conn(sqldb.AcrossTenants(ctx)).Table("members").Where("user_id = ?", userID).Order("created_at, tenant_id").Pluck("tenant_id", &ids).Error
+	return ids, sqldb.Error(err)
+}
+
+type codeRow struct {
+	ID        string `gorm:"primaryKey"`
+	Email     string
+	Purpose   string
+	CodeHash  []byte
+	Payload   string
+	Tries     int
+	Created   int64 `gorm:"column:created_at"`
+	ExpiresAt int64
+}
+
+func (codeRow) TableName() string { return "mail_codes" }
+
+// AddCode implements auth.Store.
+func (s *AuthStore) AddCode(ctx context.Context, c auth.Code) error {
+	row := codeRow{ID: c.ID, Email: c.Email, Purpose: c.Purpose, CodeHash: c.Hash, Payload: c.Payload, Tries: c.Tries,
+		Created: sqldb.Millis(c.CreatedAt), ExpiresAt: sqldb.Millis(c.ExpiresAt)}
+	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
+}
+
+// Codes implements auth.Store.
+func (s *AuthStore) Codes(ctx context.Context, email, purpose string, since time.Time) ([]auth.Code, error) {
+	q := s.db.Conn(ctx).Where("email = ? AND purpose = ? AND created_at > ?", email, purpose, sqldb.Millis(since)).Order("id DESC").Limit(100)
+	return all(q, func(r codeRow) (auth.Code, error) {
+		return auth.Code{ID: r.ID, Email: r.Email, Purpose: r.Purpose, Hash: r.CodeHash, Payload: r.Payload, Tries: r.Tries,
+			CreatedAt: sqldb.Time(r.Created), ExpiresAt: sqldb.Time(r.ExpiresAt)}, nil
+	})
+}
+
+// CountTry implements auth.Store.
+func (s *AuthStore) CountTry(ctx context.Context, ids []tenant.ID) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&codeRow{}).Where("id IN ?", ids).UpdateColumn("tries", gorm.Expr("tries + 1")).Error)
+}
+
+// DeleteCode implements auth.Store.
+func (s *AuthStore) DeleteCode(ctx context.Context, id tenant.ID) (bool, error) {
+	res := s.db.Conn(ctx).Where("id = ?", id).Delete(&codeRow{})
+	return res.RowsAffected > 0, sqldb.Error(res.Error)
+}
+
+// DeleteCodes implements auth.Store.
+func (s *AuthStore) DeleteCodes(ctx context.Context, email, purpose string) error {
+	return sqldb.Error(s.db.Conn(ctx).Where("email = ? AND purpose = ?", email, purpose).Delete(&codeRow{}).Error)
+}
+
+type sessionRow struct {
+	ID            string `gorm:"primaryKey"`
+	UserID        string
+	Tenant        string
+	UserAgent     string
+	Address       string
+	Created       int64 `gorm:"column:created_at"`
+	LastUsedAt    int64
+	ExpiresAt     int64
+	RevokedAt     *int64
+	RevokedReason string
+}
+
+func (sessionRow) TableName() string { return "sessions" }
+
+// CreateSession implements auth.Store.
+func (s *AuthStore) CreateSession(ctx context.Context, v auth.Session) error {
+	row := sessionRow{ID: v.ID, UserID: v.UserID, Tenant: v.TenantID, UserAgent: v.UserAgent, Address: v.Address, Created: sqldb.Millis(v.CreatedAt),
+		LastUsedAt: sqldb.Millis(v.LastUsedAt), ExpiresAt: sqldb.Millis(v.ExpiresAt), RevokedAt: sqldb.MillisPtr(v.RevokedAt), RevokedReason: v.RevokedReason}
+	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
+}
+
+// Session implements auth.Store.
+func (s *AuthStore) Session(ctx context.Context, id tenant.ID) (auth.Session, error) {
+	r, err := one[sessionRow](s.db.Conn(ctx).Where("id = ?", id), "session", id)
+	if err != nil {
+		return auth.Session{}, err
+	}
+	return auth.Session{ID: r.ID, UserID: r.UserID, TenantID: r.Tenant, UserAgent: r.UserAgent, Address: r.Address, CreatedAt: sqldb.Time(r.Created),
+		LastUsedAt: sqldb.Time(r.LastUsedAt), ExpiresAt: sqldb.Time(r.ExpiresAt), RevokedAt: sqldb.TimePtr(r.RevokedAt), RevokedReason: r.RevokedReason}, nil
+}
+
+// UseSession implements auth.Store.
+func (s *AuthStore) UseSession(ctx context.Context, id tenant.ID, at time.Time) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&sessionRow{}).Where("id = ?", id).UpdateColumn("last_used_at", sqldb.Millis(at)).Error)
+}
+
+// RevokeSession implements auth.Store.
+func (s *AuthStore) RevokeSession(ctx context.Context, id tenant.ID, reason string, at time.Time) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&sessionRow{}).Where("id = ? AND revoked_at IS NULL", id).
+		UpdateColumns(map[string]any{"revoked_at": sqldb.Millis(at), "revoked_reason": reason}).Error)
+}
+
+// RevokeSessionsOf implements auth.Store.
+func (s *AuthStore) RevokeSessionsOf(ctx context.Context, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
+	var ids []tenant.ID
+	if err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", userID).Pluck("id", &ids).Error; err != nil {
+		return nil, sqldb.Error(err)
+	}
+	err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", userID).
+		UpdateColumns(map[string]any{"revoked_at": sqldb.Millis(at), "revoked_reason": reason}).Error
+	return ids, sqldb.Error(err)
+}
+
+type refreshRow struct {
+	TokenHash []byte `gorm:"primaryKey"`
+	SessionID string
+	Created   int64 `gorm:"column:created_at"`
+	ExpiresAt int64
+	UsedAt    *int64
+}
+
+func (refreshRow) TableName() string { return "refresh_tokens" }
+
+// AddRefresh implements auth.Store.
+func (s *AuthStore) AddRefresh(ctx context.Context, t auth.RefreshToken) error {
+	row := refreshRow{TokenHash: t.Hash, SessionID: t.SessionID, Created: sqldb.Millis(t.CreatedAt), ExpiresAt: sqldb.Millis(t.ExpiresAt), UsedAt: sqldb.MillisPtr(t.UsedAt)}
+	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
+}
+
+// Refresh implements auth.Store.
+func (s *AuthStore) Refresh(ctx context.Context, hash []byte) (auth.RefreshToken, error) {
+	r, err := one[refreshRow](s.db.Conn(ctx).Where("token_hash = ?", hash), "refresh token", "")
+	if err != nil {
+		return auth.RefreshToken{}, err
+	}
+	return auth.RefreshToken{Hash: r.TokenHash, SessionID: r.SessionID, CreatedAt: sqldb.Time(r.Created), ExpiresAt: sqldb.Time(r.ExpiresAt), UsedAt: sqldb.TimePtr(r.UsedAt)}, nil
+}
+
+// UseRefresh implements auth.Store.
+func (s *AuthStore) UseRefresh(ctx context.Context, hash []byte, at time.Time) (bool, error) {
+	res := s.db.Conn(ctx).Model(&refreshRow{}).Where("token_hash = ? AND used_at IS NULL", hash).UpdateColumn("used_at", sqldb.Millis(at))
+	return res.RowsAffected > 0, sqldb.Error(res.Error)
+}
+
+type signingKeyRow struct {
+	ID        string `gorm:"primaryKey"`
+	State     string
+	PublicKey []byte
+	Sealed    []byte
+	Created   int64 `gorm:"column:created_at"`
+	Changed   int64 `gorm:"column:changed_at"`
+}
+
+func (signingKeyRow) TableName() string { return "signing_keys" }
+
+// SigningKeys implements auth.Store.
+func (s *AuthStore) SigningKeys(ctx context.Context) ([]auth.SigningKey, error) {
+	return all(s.db.Conn(ctx).Order("id"), func(r signingKeyRow) (auth.SigningKey, error) {
+		return auth.SigningKey{ID: r.ID, State: auth.KeyState(r.State), Public: r.PublicKey, Sealed: r.Sealed,
+			CreatedAt: sqldb.Time(r.Created), ChangedAt: sqldb.Time(r.Changed)}, nil
+	})
+}
+
+// PutSigningKey implements auth.Store.
+func (s *AuthStore) PutSigningKey(ctx context.Context, k auth.SigningKey) error {
+	row := signingKeyRow{ID: k.ID, State: string(k.State), PublicKey: k.Public, Sealed: k.Sealed, Created: sqldb.Millis(k.CreatedAt), Changed: sqldb.Millis(k.ChangedAt)}
+	return sqldb.Error(s.db.Conn(ctx).Save(&row).Error)
+}
+
+// DeleteSigningKey implements auth.Store.
+func (s *AuthStore) DeleteSigningKey(ctx context.Context, id string) error {
+	return sqldb.Error(s.db.Conn(ctx).Where("id = ?", id).Delete(&signingKeyRow{}).Error)
+}
+
+// PurgeAuth forgets codes, refresh tokens and sessions that ended before a
+// time.
+func (s *AuthStore) PurgeAuth(ctx context.Context, before time.Time) error {
+	return s.db.InTx(ctx, func(ctx context.Context) error {
+		ms := sqldb.Millis(before)
+		for _, row := range []any{&codeRow{}, &refreshRow{}, &sessionRow{}} {
+			if err := s.db.Conn(ctx).Where("expires_at < ?", ms).Delete(row).Error; err != nil {
+				return sqldb.Error(err)
+			}
+		}
+		return nil
+	})
+}
+
+// LockChanges implements auth.Store: it takes the lock that orders changes, so that what follows in the
+// transaction of ctx runs on one replica at a time.
+func (s *AuthStore) LockChanges(ctx context.Context) error {
+	res := s.db.Conn(ctx).Table("change_counter").Where("id = 1").UpdateColumn("value", gorm.Expr("value"))
+	if res.Error == nil && res.RowsAffected == 0 {
+		return errs.E(errs.Internal, "change counter is missing")
+	}
+	return sqldb.Error(res.Error)
+}

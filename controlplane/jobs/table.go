@@ -1,0 +1,31 @@
+package jobs
+
+import (
+	"context"
+	"time"
+)
+
+// Purges is what Control asks of the rest.
+type Purges struct {
+	RotateKeys  func(ctx context.Context) error                    // auth.Service.RotateKeys
+	Auth        func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
+	Idempotency func(ctx context.Context) error                    // controldb.Idempotency.Purge
+	Outbox      func(ctx context.Context, age time.Duration) error // controldb.Outbox.Purge
+	Now         func() time.Time
+}
+
+// How long things are kept after they are over.
+const (
+	keepOutbox = 24 * time.Hour
+	keepAuth   = 24 * time.Hour
+)
+
+// Control is the table of the control plane without billing.
+func Control(p Purges) []Job {
+	return []Job{
+		{Name: "rotate_signing_keys", Schedule: "@every 5m", AtStart: true, Run: p.RotateKeys},
+		{Name: "purge_idempotency_keys", Schedule: "@every 10m", Run: p.Idempotency},
+		{Name: "purge_auth", Schedule: "@every 15m", Run: func(ctx context.Context) error { return p.Auth(ctx, p.Now().Add(-keepAuth)) }},
+		{Name: "purge_outbox", Schedule: "@every 30m", Run: func(ctx context.Context) error { return p.Outbox(ctx, keepOutbox) }},
+	}
+}

@@ -1,0 +1,62 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+)
+
+func tlsFor(host string) *tls.Config {
+	return &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+}
+
+type text struct{ subject, body string }
+
+// texts by kind and language. {code}, {tenant}, {url} are filled in.
+var texts = map[string]map[string]text{
+	"sign_up": {
+		"en": {"Your Sluice code: {code}", "Welcome to Sluice.\n\nYour code is {code}. Enter it in the console to open the account \"{tenant}\". It works once, for 10 minutes.\n\n{url}/verify\n\nIf you did not ask for an account, ignore this mail.\n"},
+		"zh": {"Sluice 验证码:{code}", "欢迎使用 Sluice。\n\n您的验证码是 {code}。请在控制台中输入它来开通“{tenant}”。验证码 10 分钟内有效,只能使用一次。\n\n{url}/verify\n\n如果您没有申请账号,请忽略此邮件。\n"},
+	},
+	"exists": {
+		"en": {"You have a Sluice account already", "Somebody, perhaps you, asked for a Sluice account with this address. There is one already.\n\nSign in: {url}/sign-in\nForgot the password: {url}/reset-password\n"},
+		"zh": {"您已有 Sluice 账号", "有人(可能是您)使用此邮箱申请 Sluice 账号,但该邮箱已经注册。\n\n登录:{url}/sign-in\n忘记密码:{url}/reset-password\n"},
+	},
+	"reset": {
+		"en": {"Your Sluice code to set a new password: {code}", "Your code is {code}. Enter it in the console to set a new password. It works once, for 10 minutes.\n\n{url}/reset-password\n\nIf you did not ask for this, ignore this mail: nothing changes.\n"},
+		"zh": {"Sluice 重置密码验证码:{code}", "您的验证码是 {code}。请在控制台中输入它来设置新密码。验证码 10 分钟内有效,只能使用一次。\n\n{url}/reset-password\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
+	},
+	"changed": {
+		"en": {"Your Sluice password was changed", "The password of your Sluice account was changed just now, and all sessions have ended.\n\nIf this was not you, set a new one at once: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 密码已修改", "您的 Sluice 账号密码刚刚被修改,所有会话均已退出。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+	},
+}
+
+func (m *Mailer) compose(kind, locale, to string, values ...string) letter {
+	t, ok := texts[kind][locale]
+	if !ok {
+		t = texts[kind]["en"]
+	}
+	fill := strings.NewReplacer(append(values, "{url}", strings.TrimRight(m.cfg.BaseURL, "/"))...)
+	return letter{to: to, subject: fill.Replace(t.subject), body: fill.Replace(t.body)}
+}
+
+// SignUpCode sends the code that ends a sign-up.
+func (m *Mailer) SignUpCode(_ context.Context, to, locale, tenantName, code string) error {
+	return m.send(m.compose("sign_up", locale, to, "{code}", code, "{tenant}", tenantName))
+}
+
+// AccountExists tells the owner of an address that it has an account.
+func (m *Mailer) AccountExists(_ context.Context, to, locale string) error {
+	return m.send(m.compose("exists", locale, to))
+}
+
+// ResetCode sends the code to set a new password.
+func (m *Mailer) ResetCode(_ context.Context, to, locale, code string) error {
+	return m.send(m.compose("reset", locale, to, "{code}", code))
+}
+
+// PasswordChanged tells that a password was changed.
+func (m *Mailer) PasswordChanged(_ context.Context, to, locale string) error {
+	return m.send(m.compose("changed", locale, to))
+}

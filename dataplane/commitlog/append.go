@@ -1,0 +1,347 @@
+package commitlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// Sequence counts the messages of one queue; its values are given out in the
+// order of the log.
+type Sequence struct{ next atomic.Int64 }
+
+// Set gives the next value; only while no append with this sequence is under way.
+func (s *Sequence) Set(next int64) { s.next.Store(next) }
+
+// Next returns the value that the next message will get.
+func (s *Sequence) Next() int64 { return s.next.Load() }
+
+// Request is one append. It may be used again after Append has returned,
+// except with an error of the context (Abandoned).
+type Request struct {
+	// Records are one or more encoded records back to back. They are stored
+	// contiguously, all or none; the log patches their offsets and store time.
+	Records []byte
+	Count   int
+	// Sequence gives the queue offsets; nil stores queue offset 0 without counting.
+	Sequence *Sequence
+	Sync     bool // wait for the sync that covers the records
+
+	// Results: where the first record went. Records follow each other.
+	PhysicalOffset, QueueOffset, StoreTimestamp int64
+
+	state requestState // guarded by Log.mu
+	err   error
+	done  chan error // holds one value: errLead, or the outcome
+}
+
+type requestState uint8
+
+const (
+	stateQueued requestState = iota
+	stateLeader
+	stateWriting
+	stateSyncing
+	stateAbandoned
+)
+
+// errLead tells a waiting request that it has to write now.
+var errLead = errors.New("take the lead")
+
+// Abandoned reports that Append gave up waiting for the sync: the log still
+// holds the request.
+func (r *Request) Abandoned() bool { return r.state == stateAbandoned }
+
+// maxBatchBytes is how much one write gathers; a single request may be larger.
+const maxBatchBytes = 1 << 20
+
+type batch struct{ reqs []*Request }
+
+// Append stores the records of r and blocks until they are written, with Sync
+// until they are synced. When ctx ends earlier, requests that were not begun
+// are taken back; one that waits for its sync stays stored and is Abandoned.
+// Errors: ErrDiskFull, ErrBusy, ErrTooLarge, ErrFailed, ErrClosed, ctx.Err(),
+// or another error of the file system; nothing is stored then, except with
+// ErrFailed or Abandoned, where it may be.
+func (l *Log) Append(ctx context.Context, r *Request) error {
+	if int64(len(r.Records))+message.BlankBytes > l.cfg.SegmentBytes {
+		return fmt.Errorf("%d bytes: %w", len(r.Records), ErrTooLarge)
+	}
+	if r.done == nil {
+		r.done = make(chan error, 1)
+	}
+	r.state, r.err = stateQueued, nil
+	l.mu.Lock()
+	switch {
+	case !l.running:
+		l.mu.Unlock()
+		return ErrClosed
+	case l.failed != nil:
+		defer l.mu.Unlock()
+		return l.failed
+	case len(l.queue) >= l.cfg.MaxPending:
+		l.mu.Unlock()
+		return fmt.Errorf("%d appends are waiting: %w", l.cfg.MaxPending, ErrBusy)
+	}
+	l.queue = append(l.queue, r)
+	lead := !l.leading
+	if lead {
+		l.leading = true
+		r.state = stateLeader
+	}
+	l.mu.Unlock()
+	if lead {
+		l.lead(r)
+		if r.err != nil || !r.Sync {
+			return r.err
+		}
+	}
+	return l.wait(ctx, r)
+}
+
+// wait blocks until r is done, leading if it is told to.
+func (l *Log) wait(ctx context.Context, r *Request) error {
+	ended := ctx.Done()
+	for {
+		var err error
+		select {
+		case err = <-r.done:
+		case <-ended:
+			if l.withdraw(r) {
+				return ctx.Err()
+			}
+			ended = nil // it is being written; that does not take long
+			continue
+		}
+		if err != errLead {
+			return err
+		}
+		l.lead(r)
+		if r.err != nil || !r.Sync {
+			return r.err
+		}
+	}
+}
+
+// withdraw takes r out of the queue or gives up its sync; false when r is
+// being written or has to lead.
+func (l *Log) withdraw(r *Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch r.state {
+	case stateQueued:
+		for i, q := range l.queue {
+			if q == r {
+				l.queue = append(l.queue[:i], l.queue[i+1:]...)
+				return true
+			}
+		}
+	case stateSyncing:
+		r.state = stateAbandoned
+		return true
+	}
+	return false
+}
+
+// lead writes what waits, self first, and passes the lead on. Only the holder
+// of Log.leading may call it.
+func (l *Log) lead(self *Request) {
+	b, _ := l.batches.Get().(*batch)
+	if b == nil {
+		b = &batch{}
+	}
+	l.mu.Lock()
+	size, n := 0, 0
+	for n < len(l.queue) && (n == 0 || size+len(l.queue[n].Records) <= maxBatchBytes) {
+		size += len(l.queue[n].Records)
+		l.queue[n].state = stateWriting
+		n++
+	}
+	b.reqs = append(b.reqs[:0], l.queue[:n]...)
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	failed := l.failed
+	l.mu.Unlock()
+
+	if failed != nil {
+		fail(b.reqs, failed)
+	} else {
+		l.write(b.reqs)
+	}
+
+	l.mu.Lock()
+	syncs := false
+	for i, r := range b.reqs {
+		if r.err == nil && r.Sync {
+			r.state = stateSyncing
+			l.syncing = append(l.syncing, r)
+			b.reqs[i] = nil
+			syncs = true
+		}
+	}
+	if len(l.queue) > 0 {
+		next := l.queue[0]
+		next.state = stateLeader
+		next.done <- errLead
+	} else {
+		l.leading = false
+		l.idle.Broadcast()
+	}
+	l.mu.Unlock()
+	if syncs {
+		poke(l.flushC)
+	}
+	for _, r := range b.reqs {
+		if r != nil && r != self {
+			r.done <- r.err
+		}
+	}
+	clear(b.reqs)
+	l.batches.Put(b)
+	l.deps.Advanced()
+}
+
+// fail gives all requests the same error.
+func fail(reqs []*Request, err error) {
+	for _, r := range reqs {
+		r.err = err
+	}
+}
+
+// undo takes back the offsets that place gave.
+func undo(reqs []*Request) {
+	for _, r := range reqs {
+		if r.Sequence != nil {
+			r.Sequence.next.Add(-int64(r.Count))
+		}
+	}
+}
+
+// place gives the records of r their offsets.
+func (l *Log) place(r *Request, pos, now int64) {
+	r.PhysicalOffset, r.QueueOffset, r.StoreTimestamp = pos, 0, now
+	if r.Sequence != nil {
+		r.QueueOffset = r.Sequence.next.Add(int64(r.Count)) - int64(r.Count)
+	}
+	queueOffset := r.QueueOffset
+	for rec := r.Records; len(rec) > 0; {
+		size, _, _ := message.Head(rec)
+		message.Patch(rec, queueOffset, pos, now)
+		rec = rec[size:]
+		pos += int64(size)
+		if r.Sequence != nil {
+			queueOffset++
+		}
+	}
+}
+
+// write places and writes requests; each gets its err.
+func (l *Log) write(reqs []*Request) {
+	if err := l.prepareWrite(); err != nil {
+		fail(reqs, err)
+		return
+	}
+	segs := *l.segs.Load()
+	seg := segs[len(segs)-1]
+	now := max(l.deps.Now().UnixMilli(), l.writtenTime.Load())
+	base := l.written.Load() // where buf goes
+	buf := l.buf[:0]
+	first := 0 // reqs[first:i] are in buf
+	for i, r := range reqs {
+		pos := base + int64(len(buf))
+		if left := seg.end() - pos; int64(len(r.Records))+message.BlankBytes > left {
+			next, err := l.takeNext(seg.end())
+			if err != nil {
+				fail(reqs[i:], full(err))
+				reqs = reqs[:i]
+				break
+			}
+			if left >= message.BlankBytes {
+				buf = append(buf, 0, 0, 0, 0, 0, 0, 0, 0)
+				message.PutBlank(buf[len(buf)-message.BlankBytes:], int32(left))
+			}
+			if err := l.put(seg, base, buf, reqs[first:i]); err != nil {
+				l.giveNext(next)
+				fail(reqs[i:], err)
+				return
+			}
+			l.addSegment(next)
+			l.publish(seg.end(), now)
+			poke(l.prepareC)
+			seg, base, pos, buf, first = next, next.base, next.base, buf[:0], i
+		}
+		l.place(r, pos, now)
+		if len(buf) == 0 && i == len(reqs)-1 {
+			// Alone in its write: no copy.
+			if l.put(seg, base, r.Records, reqs[first:]) == nil {
+				l.publish(base+int64(len(r.Records)), now)
+			}
+			return
+		}
+		buf = append(buf, r.Records...)
+	}
+	if l.buf = buf; cap(l.buf) > 8*maxBatchBytes {
+		l.buf = nil
+	}
+	if len(buf) > 0 && l.put(seg, base, buf, reqs[first:]) == nil {
+		l.publish(base+int64(len(buf)), now)
+	}
+}
+
+// prepareWrite makes sure that there is a file and that the bytes behind the
+// log's end are zero: what a failed write left there could be taken for
+// records after a crash.
+func (l *Log) prepareWrite() error {
+	segs := *l.segs.Load()
+	end := l.written.Load()
+	if len(segs) == 0 {
+		s, err := l.takeNext(end - end%l.cfg.SegmentBytes)
+		if err != nil {
+			return full(err)
+		}
+		l.addSegment(s)
+		poke(l.prepareC)
+		return nil
+	}
+	if last := segs[len(segs)-1]; l.dirty && end < last.end() {
+		if err := last.clear(end); err != nil {
+			return full(fmt.Errorf("clear behind %d: %w", end, err))
+		}
+	}
+	l.dirty = false
+	return nil
+}
+
+// put writes b at off. When that fails the requests get the error too and
+// their offsets are taken back.
+func (l *Log) put(s *segment, off int64, b []byte, reqs []*Request) error {
+	if _, err := s.file.WriteAt(b, off-s.base); err != nil {
+		l.dirty = true
+		err = full(fmt.Errorf("write %d bytes at %d: %w", len(b), off, err))
+		undo(reqs)
+		fail(reqs, err)
+		return err
+	}
+	return nil
+}
+
+// publish makes everything in front of end readable. The time follows the
+// end, so whoever reads the time first and then the end never pairs a time
+// with an end that does not have its record yet.
+func (l *Log) publish(end, now int64) {
+	l.written.Store(end)
+	l.writtenTime.Store(now)
+}
+
+// full marks errors that mean a full disk.
+func full(err error) error {
+	if errors.Is(err, vfs.ErrNoSpace) {
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	}
+	return err
+}

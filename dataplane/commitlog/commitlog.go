@@ -1,0 +1,212 @@
+// Package commitlog is the one log that all messages of a broker go to: files
+// of equal size, one after the other, named by the offset of their first byte.
+//
+// It owns placing, writing, syncing, scanning, repairing and deleting; it does
+// not know topics or queues beyond the counter that a Request carries. FORMAT.md
+// describes the files.
+//
+// Appends of many goroutines are gathered: whoever finds nobody writing
+// becomes the leader, places and writes everything that waits with one write,
+// and hands the lead to the first that came meanwhile. Offsets are given out
+// only by the leader and taken back when its write fails, so a refused append
+// leaves no hole. Reads take no lock.
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// Config shapes a log. SegmentBytes is part of the data.
+type Config struct {
+	Dir           string
+	SegmentBytes  int64
+	FlushInterval time.Duration // how long written bytes may stay unsynced
+	Preallocate   bool          // make the next file in the background
+	MaxPending    int           // appends that may wait; more are refused with ErrBusy
+}
+
+// Deps are what a log is given; all are needed.
+type Deps struct {
+	FS     vfs.FS
+	Now    func() time.Time
+	Logger *slog.Logger
+	// Advanced is called after Written or Flushed has grown; it must not block.
+	Advanced func()
+}
+
+// Log is an open commit log. After Open, call Recover once, then Start.
+type Log struct {
+	cfg  Config
+	deps Deps
+
+	segs        atomic.Pointer[[]*segment] // sorted, gapless, never changed in place
+	written     atomic.Int64               // end of what can be read
+	writtenTime atomic.Int64               // store time of the last record in front of written
+	flushed     atomic.Int64               // end of what is synced
+	flushedTime atomic.Int64
+
+	mu      sync.Mutex
+	running bool       // Start was called and Close was not
+	failed  error      // a sync failed
+	queue   []*Request // waiting to be written
+	leading bool       // somebody writes
+	idle    *sync.Cond // signalled when leading ends
+	syncing []*Request // written, waiting for the sync
+	spare   []*Request // memory for the next syncing
+
+	// Owned by the leader.
+	buf   []byte
+	dirty bool // bytes behind written may not be zero
+
+	allocMu  sync.Mutex
+	next     *segment // made ahead of need
+	nextBase int64    // where the file after all those that takeNext gave begins
+
+	batches  sync.Pool // of *batch
+	flushC   chan struct{}
+	prepareC chan struct{}
+	stop     chan struct{}
+	done     sync.WaitGroup // flushLoop, prepareLoop
+}
+
+// Open loads the files of a log; a missing folder is made. It removes an empty
+// last file and completes one whose creation was interrupted.
+func Open(cfg Config, deps Deps) (*Log, error) {
+	if cfg.MaxPending <= 0 {
+		cfg.MaxPending = 10_000
+	}
+	l := &Log{
+		cfg: cfg, deps: deps,
+		flushC: make(chan struct{}, 1), prepareC: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	l.idle = sync.NewCond(&l.mu)
+	segs, err := l.load()
+	if err != nil {
+		for _, s := range segs {
+			s.release()
+		}
+		return nil, fmt.Errorf("open commit log %s: %w", cfg.Dir, err)
+	}
+	l.segs.Store(&segs)
+	return l, nil
+}
+
+// Start begins the background work; Recover must have been called.
+func (l *Log) Start() {
+	l.mu.Lock()
+	l.running = true
+	l.mu.Unlock()
+	if segs := *l.segs.Load(); len(segs) > 0 {
+		l.allocMu.Lock()
+		l.nextBase = segs[len(segs)-1].end()
+		l.allocMu.Unlock()
+	}
+	l.done.Go(l.flushLoop)
+	if l.cfg.Preallocate {
+		l.done.Go(l.prepareLoop)
+		poke(l.prepareC)
+	}
+}
+
+// Close refuses new appends, waits for those under way, syncs everything and
+// closes the files. It is idempotent; the error is that of the last sync.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	wasRunning := l.running
+	l.running = false
+	for l.leading {
+		l.idle.Wait()
+	}
+	l.mu.Unlock()
+	var err error
+	if wasRunning {
+		close(l.stop)
+		l.done.Wait()
+		err = l.flush()
+	}
+	l.allocMu.Lock()
+	next := l.next
+	l.next = nil
+	l.allocMu.Unlock()
+	if next != nil {
+		next.release()
+		err = errors.Join(err, l.deps.FS.Remove(next.name))
+	}
+	empty := []*segment{}
+	for _, s := range *l.segs.Swap(&empty) {
+		s.release()
+	}
+	return err
+}
+
+// Range returns the offset of the first byte and of the next record.
+func (l *Log) Range() (min, max int64) {
+	max = l.written.Load()
+	if segs := *l.segs.Load(); len(segs) > 0 {
+		return segs[0].base, max
+	}
+	return max, max
+}
+
+// Written is the end of what can be read.
+func (l *Log) Written() int64 { return l.written.Load() }
+
+// Flushed is the end of what is synced.
+func (l *Log) Flushed() int64 { return l.flushed.Load() }
+
+// FlushedTime is a store time up to which all records are synced.
+func (l *Log) FlushedTime() int64 { return l.flushedTime.Load() }
+
+// Err returns what stopped the log, nil while it works.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// ReadAt fills b from one file; ErrNotFound when the range is not in the log.
+func (l *Log) ReadAt(b []byte, off int64) error {
+	if off+int64(len(b)) > l.written.Load() {
+		return fmt.Errorf("offset %d: %w", off, ErrNotFound)
+	}
+	s := l.acquire(off)
+	if s == nil {
+		return fmt.Errorf("offset %d: %w", off, ErrNotFound)
+	}
+	defer s.release()
+	if off+int64(len(b)) > s.end() {
+		return fmt.Errorf("offset %d: %w", off, ErrNotFound)
+	}
+	if _, err := s.file.ReadAt(b, off-s.base); err != nil {
+		return fmt.Errorf("read %d bytes at %d: %w", len(b), off, err)
+	}
+	return nil
+}
+
+// SegmentEnd returns the offset behind the file that holds off.
+func (l *Log) SegmentEnd(off int64) int64 { return off - off%l.cfg.SegmentBytes + l.cfg.SegmentBytes }
+
+// Bases returns the first offsets of all files, oldest first.
+func (l *Log) Bases() []int64 {
+	segs := *l.segs.Load()
+	bases := make([]int64, len(segs))
+	for i, s := range segs {
+		bases[i] = s.base
+	}
+	return bases
+}
+
+// poke wakes the owner of c, if it is not awake already.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

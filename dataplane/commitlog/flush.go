@@ -1,0 +1,82 @@
+package commitlog
+
+import (
+	"fmt"
+	"time"
+)
+
+// flushLoop syncs on demand and every FlushInterval. It ends when stop is
+// closed; Close waits for it.
+func (l *Log) flushLoop() {
+	tick := time.NewTicker(l.cfg.FlushInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-l.flushC:
+		case <-tick.C:
+		}
+		if err := l.flush(); err != nil {
+			l.deps.Logger.Error("commit log stopped: sync failed", "err", err)
+		}
+	}
+}
+
+// flush syncs all that is written and tells those who wait for it. Called by
+// flushLoop, and by Close and Recover when that does not run.
+//
+// Files are synced oldest first, so a synced record never stands behind a lost
+// one. After a failed sync the kernel may have dropped the bytes, so nothing
+// that comes later could be trusted: the log stops.
+func (l *Log) flush() error {
+	l.mu.Lock()
+	waiting := l.syncing
+	l.syncing, l.spare = l.spare[:0], nil
+	err := l.failed
+	l.mu.Unlock()
+
+	// The time is read before the end: see publish.
+	storeTime := l.writtenTime.Load()
+	end := l.written.Load()
+	from := l.flushed.Load()
+	if err == nil && from < end {
+		if err = l.syncRange(from, end); err == nil {
+			l.flushedTime.Store(storeTime)
+			l.flushed.Store(end)
+		}
+	}
+	if err != nil {
+		l.mu.Lock()
+		if l.failed == nil {
+			l.failed = fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+		err = l.failed
+		l.mu.Unlock()
+	}
+	for _, r := range waiting {
+		r.done <- err
+	}
+	clear(waiting)
+	l.mu.Lock()
+	l.spare = waiting
+	l.mu.Unlock()
+	if from < end {
+		l.deps.Advanced()
+	}
+	return err
+}
+
+func (l *Log) syncRange(from, end int64) error {
+	for _, s := range *l.segs.Load() {
+		if s.end() <= from || s.base >= end || !s.acquire() {
+			continue
+		}
+		err := s.file.Sync()
+		s.release()
+		if err != nil {
+			return fmt.Errorf("sync segment %020d: %w", s.base, err)
+		}
+	}
+	return nil
+}

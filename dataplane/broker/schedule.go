@@ -1,0 +1,207 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/wire"
+)
+
+// ScheduleTopic parks delayed messages: queue n holds those of level n+1, in
+// the order in which they become due.
+const ScheduleTopic = "SCHEDULE_TOPIC_XXXX"
+
+const scheduleFile = "delayOffset.json"
+
+// schedule delivers messages that wait in ScheduleTopic. A parked message is
+// an ordinary stored record, so it survives the process; after a crash those
+// delivered since the last save are delivered once more.
+type schedule struct {
+	b      *Broker
+	levels []time.Duration
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	offsets []int64 // next record of each level
+	dirty   bool
+}
+
+type scheduleJSON struct {
+	DataVersion store.DataVersion `json:"dataVersion"`
+	OffsetTable map[string]int64  `json:"offsetTable"`
+}
+
+func loadSchedule(b *Broker) (*schedule, error) {
+	s := &schedule{b: b, levels: store.DefaultConfig().DelayLevels, wake: make(chan struct{}, 1)}
+	s.offsets = make([]int64, len(s.levels))
+	data, err := b.store.LoadConfig(scheduleFile)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var saved scheduleJSON
+	if err := wire.Unmarshal(data, &saved); err != nil {
+		return nil, fmt.Errorf("%s: %w", scheduleFile, err)
+	}
+	for level, offset := range saved.OffsetTable {
+		if n, err := strconv.Atoi(level); err == nil && n >= 1 && n <= len(s.offsets) {
+			s.offsets[n-1] = offset
+		}
+	}
+	return s, nil
+}
+
+func (s *schedule) save() error {
+	s.mu.Lock()
+	if !s.dirty {
+		s.mu.Unlock()
+		return nil
+	}
+	s.dirty = false
+	out := scheduleJSON{OffsetTable: map[string]int64{}}
+	for i, offset := range s.offsets {
+		if offset > 0 {
+			out.OffsetTable[strconv.Itoa(i+1)] = offset
+		}
+	}
+	s.mu.Unlock()
+	data, err := json.Marshal(out)
+	if err == nil {
+		err = s.b.store.SaveConfig(scheduleFile, data)
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+		return fmt.Errorf("save %s: %w", scheduleFile, err)
+	}
+	return nil
+}
+
+// put parks m for a delay level; levels over the last are the last.
+func (s *schedule) put(ctx context.Context, m *message.Message, level int) error {
+	_, err := s.putSent(ctx, m, level)
+	return err
+}
+
+func (s *schedule) putSent(ctx context.Context, m *message.Message, level int) (Sent, error) {
+	level = min(max(level, 1), len(s.levels))
+	parked := *m
+	parked.Properties = append(make([]byte, 0, len(m.Properties)+128), m.Properties...)
+	parked.Properties = message.AppendProperty(parked.Properties, message.KeyDelay, strconv.Itoa(level))
+	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealTopic, m.Topic)
+	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealQueueID, strconv.Itoa(int(m.QueueID)))
+	parked.Topic, parked.QueueID = ScheduleTopic, int32(level-1)
+	return s.b.append(ctx, &parked)
+}
+
+func (s *schedule) arrived(a store.Arrival) {
+	if a.Topic != ScheduleTopic {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// retryDeliver is the pause after a delivery that failed.
+const retryDeliver = time.Second
+
+// run delivers what is due, then waits for the next due time or arrival.
+func (s *schedule) run(ctx context.Context) error {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		case <-s.wake:
+		}
+		wait := time.Hour
+		for i := range s.levels {
+			w, err := s.deliver(ctx, i)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				s.b.log.Error("delayed message was not delivered; trying again", "level", i+1, "err", err)
+				w = retryDeliver
+			}
+			wait = min(wait, w)
+		}
+		t.Reset(wait)
+	}
+}
+
+// deliver sends the due messages of one level on and returns how long until
+// its next one.
+func (s *schedule) deliver(ctx context.Context, i int) (time.Duration, error) {
+	for {
+		s.mu.Lock()
+		offset := s.offsets[i]
+		s.mu.Unlock()
+		batch, err := s.b.store.Read(ScheduleTopic, int32(i), offset, store.ReadOptions{})
+		if err != nil {
+			return 0, err
+		}
+		switch batch.Status {
+		case store.ReadFound:
+		case store.ReadNotFound, store.ReadNoQueue:
+			batch.Release()
+			return time.Hour, nil
+		default:
+			batch.Release()
+			s.moved(i, batch.Next)
+			continue
+		}
+		wait, err := s.deliverBatch(ctx, i, batch)
+		batch.Release()
+		if err != nil || wait > 0 {
+			return wait, err
+		}
+	}
+}
+
+func (s *schedule) deliverBatch(ctx context.Context, i int, batch store.Batch) (time.Duration, error) {
+	for _, rec := range batch.Records {
+		m, err := message.Decode(rec)
+		if err != nil {
+			return 0, err
+		}
+		due := time.UnixMilli(m.StoreTimestamp).Add(s.levels[i])
+		if wait := due.Sub(s.b.now()); wait > 0 {
+			return wait, nil
+		}
+		at := m.QueueOffset
+		topic, ok := message.GetProperty(m.Properties, message.KeyRealTopic)
+		if ok {
+			queue, _ := message.GetProperty(m.Properties, message.KeyRealQueueID)
+			n, _ := strconv.ParseInt(queue, 10, 32)
+			m.Topic, m.QueueID = topic, int32(max(n, 0))
+			if _, err := s.b.append(ctx, &m); err != nil {
+				return 0, err
+			}
+		}
+		s.moved(i, at+1)
+	}
+	return 0, nil
+}
+
+func (s *schedule) moved(i int, next int64) {
+	s.mu.Lock()
+	s.offsets[i] = next
+	s.dirty = true
+	s.mu.Unlock()
+}

@@ -1,0 +1,208 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/store"
+)
+
+// OwnerKey is the property that says who is charged for a stored message:
+// "<api key id>,<protocol>". Records without it are not charged.
+const OwnerKey = "__SLUICE"
+
+// Sent tells where a message went.
+type Sent struct {
+	MessageID      string // offset id
+	QueueID        int32
+	QueueOffset    int64
+	PhysicalOffset int64
+	StoreTimestamp int64
+}
+
+// roundRobin spreads messages without a queue over queues.
+type roundRobin struct{ n atomic.Uint32 }
+
+func (r *roundRobin) pick(n int) int32 { return int32(r.n.Add(1) % uint32(n)) }
+
+// Send stores one message; the core keeps m and its slices until it returns.
+// m.Topic is physical, m.QueueID -1 lets the broker choose. A message for a
+// retry topic that was tried more than maxReconsume times (-1: as the group
+// says) goes to the group's dead letters, one with a delay level waits first.
+func (b *Broker) Send(ctx context.Context, who Caller, m *message.Message, maxReconsume int32) (Sent, error) {
+	if group, ok := strings.CutPrefix(m.Topic, RetryPrefix); ok {
+		return b.sendRetry(ctx, group, m, maxReconsume)
+	}
+	if err := b.checkSend(m); err != nil {
+		return Sent{}, err
+	}
+	if err := b.chooseQueue(m); err != nil {
+		return Sent{}, err
+	}
+	b.addProperties(who, m)
+	return b.append(ctx, m)
+}
+
+// SendBatch stores messages of one topic and queue, all or none.
+func (b *Broker) SendBatch(ctx context.Context, who Caller, ms []*message.Message) ([]Sent, error) {
+	if len(ms) == 0 {
+		return nil, fail(CodeIllegalMessage, "the batch is empty")
+	}
+	if strings.HasPrefix(ms[0].Topic, RetryPrefix) {
+		return nil, fail(CodeIllegalMessage, "a batch cannot be sent to a retry topic")
+	}
+	if err := b.chooseQueue(ms[0]); err != nil {
+		return nil, err
+	}
+	total := 0
+	for i, m := range ms {
+		if err := b.checkSend(m); err != nil {
+			err.Text = "message " + strconv.Itoa(i+1) + " of the batch: " + err.Text
+			return nil, err
+		}
+		m.QueueID = ms[0].QueueID
+		if total += len(m.Body); total > b.cfg.MaxBatchBytes {
+			return nil, &Error{Code: CodeBodyTooLarge, Text: "the batch is too large", Limit: strconv.Itoa(b.cfg.MaxBatchBytes) + " bytes"}
+		}
+		b.addOwner(who, m)
+		b.addHosts(m)
+	}
+	appended, err := b.store.AppendBatch(ctx, ms, durability(ms[0]))
+	if err != nil {
+		return nil, fromStore(err)
+	}
+	out := make([]Sent, len(appended))
+	for i, a := range appended {
+		out[i] = b.sent(ms[i].QueueID, a)
+	}
+	return out, nil
+}
+
+func (b *Broker) append(ctx context.Context, m *message.Message) (Sent, error) {
+	b.addHosts(m)
+	a, err := b.store.Append(ctx, m, durability(m))
+	if err != nil {
+		return Sent{}, fromStore(err)
+	}
+	return b.sent(m.QueueID, a), nil
+}
+
+func (b *Broker) sent(queueID int32, a store.Appended) Sent {
+	return Sent{
+		MessageID: message.OffsetID(b.cfg.StoreHost, a.PhysicalOffset), QueueID: queueID,
+		QueueOffset: a.QueueOffset, PhysicalOffset: a.PhysicalOffset, StoreTimestamp: a.StoreTimestamp,
+	}
+}
+
+func durability(m *message.Message) store.Durability {
+	if v, ok := message.FindProperty(m.Properties, message.KeyWait); ok && string(v) == "false" {
+		return store.DurabilityAsync
+	}
+	return store.DurabilityDefault
+}
+
+// checkSend refuses what cannot be stored as a normal message.
+func (b *Broker) checkSend(m *message.Message) *Error {
+	if len(m.Properties) > message.MaxPropertiesBytes {
+		return &Error{Code: CodePropertiesTooLarge, Text: "the message properties are too large", Limit: "32767 bytes"}
+	}
+	if len(m.Body) > b.cfg.MaxMessageBytes {
+		return &Error{Code: CodeBodyTooLarge, Text: "the message body is too large", Limit: strconv.Itoa(b.cfg.MaxMessageBytes) + " bytes"}
+	}
+	if m.SysFlag&message.SysFlagTransaction != 0 {
+		return fail(CodeNotYet, "transactional messages are not supported yet")
+	}
+	for k, v := range message.Properties(m.Properties) {
+		switch string(k) {
+		case message.KeyDelay:
+			if n, err := strconv.Atoi(string(v)); err != nil || n > 0 {
+				return fail(CodeNotYet, "delayed messages are not supported yet: property %s", k)
+			}
+		case message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs:
+			return fail(CodeNotYet, "delayed messages are not supported yet: property %s", k)
+		case message.KeyMultiDispatch:
+			return fail(CodeNotYet, "light queues are not supported: property %s", k)
+		case message.KeyTransactionPrepared:
+			if string(v) == "true" {
+				return fail(CodeNotYet, "transactional messages are not supported yet: property %s", k)
+			}
+		}
+	}
+	return nil
+}
+
+// chooseQueue checks the topic and fixes the queue id.
+func (b *Broker) chooseQueue(m *message.Message) error {
+	t, ok := b.store.Topic(m.Topic)
+	if !ok {
+		return topicNotFound(m.Topic)
+	}
+	if t.Perm&store.PermWrite == 0 {
+		return &Error{Code: CodeNoPermission, Text: "the topic cannot be written", Topic: m.Topic}
+	}
+	if m.QueueID < 0 {
+		m.QueueID = b.next.pick(max(t.WriteQueueNums, 1))
+		return nil
+	}
+	if n := max(t.ReadQueueNums, t.WriteQueueNums); int(m.QueueID) >= n {
+		return &Error{Code: CodeInvalidParameter, Text: "queue id " + strconv.Itoa(int(m.QueueID)) + " does not exist", Topic: m.Topic, Limit: strconv.Itoa(n) + " queues"}
+	}
+	return nil
+}
+
+// addProperties adds what the broker itself says about a message. Properties
+// come last and only as far as they fit: what the client sent is kept byte for
+// byte.
+func (b *Broker) addProperties(who Caller, m *message.Message) {
+	_, hasKey := message.FindProperty(m.Properties, message.KeyUniqueKey)
+	props := m.Properties
+	if _, ok := message.FindProperty(props, message.KeyPopCheckpoint); ok {
+		props = message.AppendPropertiesWithout(nil, props, message.KeyPopCheckpoint)
+	}
+	m.Properties = append(make([]byte, 0, len(props)+128), props...)
+	if !hasKey {
+		addProperty(m, message.KeyUniqueKey, newUniqueKey())
+	}
+	addProperty(m, message.KeyCluster, b.cfg.Cluster)
+	addProperty(m, message.KeyRegion, Region)
+	addProperty(m, message.KeyTraceOn, strconv.FormatBool(b.cfg.Trace))
+	addProperty(m, OwnerKey, who.owner())
+}
+
+// addOwner marks a member of a batch, whose properties are otherwise stored as
+// they came.
+func (b *Broker) addOwner(who Caller, m *message.Message) {
+	m.Properties = bytes.Clone(m.Properties)
+	addProperty(m, OwnerKey, who.owner())
+}
+
+// Region is the region that messages and send replies name.
+const Region = "DefaultRegion"
+
+func (c Caller) owner() string {
+	if c.Protocol == 0 {
+		return c.KeyID
+	}
+	return c.KeyID + "," + string(c.Protocol)
+}
+
+// addHosts sets where the message is stored, and where it came from if nobody
+// knows.
+func (b *Broker) addHosts(m *message.Message) {
+	m.StoreHost = b.cfg.StoreHost
+	if !m.BornHost.IsValid() {
+		m.BornHost = b.cfg.StoreHost
+	}
+}
+
+// addProperty appends a property unless the limit would be passed.
+func addProperty(m *message.Message, key, value string) {
+	if len(m.Properties)+len(key)+len(value)+3 > message.MaxPropertiesBytes || value == "" {
+		return
+	}
+	m.Properties = message.AppendProperty(m.Properties, key, value)
+}

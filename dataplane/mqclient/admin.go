@@ -1,0 +1,143 @@
+package mqclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluicemq/sluice/dataplane/wire"
+)
+
+// PutTopic creates or changes a topic; it is routable when PutTopic returns.
+// Attributes that are not in t stay as they are.
+func (n Node) PutTopic(ctx context.Context, t wire.TopicConfig) error {
+	var attributes []string
+	for _, k := range slices.Sorted(maps.Keys(t.Attributes)) {
+		attributes = append(attributes, "+"+k+"="+t.Attributes[k])
+	}
+	filter := string(t.TopicFilterType)
+	if filter == "" {
+		filter = "SINGLE_TAG"
+	}
+	_, err := n.Call(ctx, wire.UpdateAndCreateTopic, map[string]string{
+		"topic": t.TopicName, "defaultTopic": "TBW102", "perm": strconv.Itoa(int(t.Perm)),
+		"readQueueNums": strconv.Itoa(int(t.ReadQueueNums)), "writeQueueNums": strconv.Itoa(int(t.WriteQueueNums)),
+		"topicFilterType": filter, "topicSysFlag": strconv.Itoa(int(t.TopicSysFlag)), "order": strconv.FormatBool(t.Order),
+		"attributes": strings.Join(attributes, ","),
+	}, nil)
+	return err
+}
+
+// DeleteTopic removes a topic with its messages; a missing one is no error.
+func (n Node) DeleteTopic(ctx context.Context, topic string) error {
+	_, err := n.Call(ctx, wire.DeleteTopicInBroker, map[string]string{"topic": topic}, nil)
+	return err
+}
+
+// Topics returns all topics and the table's version.
+func (n Node) Topics(ctx context.Context) (map[string]wire.TopicConfig, wire.DataVersion, error) {
+	var out wire.TopicConfigs
+	err := n.callJSON(ctx, wire.GetAllTopicConfig, nil, nil, &out)
+	return out.Topics, out.DataVersion, err
+}
+
+// DefaultGroup is a group that consumes, with 16 retries.
+func DefaultGroup(name string) wire.GroupConfig {
+	return wire.GroupConfig{
+		Attributes: map[string]string{}, ConsumeBroadcastEnable: true, ConsumeEnable: true, ConsumeFromMinEnable: true,
+		ConsumeTimeoutMinute: 15, GroupName: name, NotifyConsumerIDsChangedEnable: true, RetryMaxTimes: 16, RetryQueueNums: 1,
+		WhichBrokerWhenConsumeSlowly: 1,
+	}
+}
+
+// PutGroup creates or changes a consumer group with its retry topic.
+func (n Node) PutGroup(ctx context.Context, g wire.GroupConfig) error {
+	body, err := json.Marshal(g)
+	if err != nil {
+		return fmt.Errorf("encode group: %w", err)
+	}
+	_, err = n.Call(ctx, wire.UpdateAndCreateGroup, nil, body)
+	return err
+}
+
+// DeleteGroup removes a group with its retry topic, and its offsets if asked.
+func (n Node) DeleteGroup(ctx context.Context, group string, cleanOffsets bool) error {
+	_, err := n.Call(ctx, wire.DeleteGroup, map[string]string{"groupName": group, "cleanOffset": strconv.FormatBool(cleanOffsets)}, nil)
+	return err
+}
+
+// Groups returns all consumer groups and the table's version.
+func (n Node) Groups(ctx context.Context) (map[string]wire.GroupConfig, wire.DataVersion, error) {
+	var out wire.GroupConfigs
+	err := n.callJSON(ctx, wire.GetAllGroupConfig, nil, nil, &out)
+	return out.Groups, out.DataVersion, err
+}
+
+// ErrPolicyStale answers a delta that does not follow the revision in force:
+// push a snapshot.
+var ErrPolicyStale = errors.New("policy is stale: a snapshot is needed")
+
+// ApplyPolicy pushes a sealed policy and returns the revision in force after
+// it, with ErrPolicyStale also.
+func (n Node) ApplyPolicy(ctx context.Context, envelope []byte) (uint64, error) {
+	resp, err := n.Call(ctx, wire.ApplyPolicy, nil, envelope, wire.PolicyStale)
+	if err != nil {
+		return 0, err
+	}
+	revision, err := strconv.ParseUint(resp.Ext.Value("revision"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("policy revision from %s: %w", n.addr, err)
+	}
+	if resp.Code == wire.PolicyStale {
+		return revision, ErrPolicyStale
+	}
+	return revision, nil
+}
+
+// PolicyStatus returns the revision in force and the hash of its content.
+func (n Node) PolicyStatus(ctx context.Context) (revision uint64, hash string, err error) {
+	resp, err := n.Call(ctx, wire.GetPolicyStatus, nil, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if revision, err = strconv.ParseUint(resp.Ext.Value("revision"), 10, 64); err != nil {
+		return 0, "", fmt.Errorf("policy revision from %s: %w", n.addr, err)
+	}
+	return revision, resp.Ext.Value("hash"), nil
+}
+
+// Usage returns the current usage report and its signature.
+func (n Node) Usage(ctx context.Context) (body []byte, signature string, err error) {
+	resp, err := n.Call(ctx, wire.PullUsage, nil, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return resp.Body, resp.Ext.Value("signature"), nil
+}
+
+// AckUsage says that the report of this sequence is stored for good.
+func (n Node) AckUsage(ctx context.Context, sequence uint64) error {
+	_, err := n.Call(ctx, wire.AckUsage, map[string]string{"sequence": strconv.FormatUint(sequence, 10)}, nil)
+	return err
+}
+
+// Route asks a name server where a topic is; ok is false when nowhere.
+func (n Node) Route(ctx context.Context, topic string) (route wire.TopicRoute, ok bool, err error) {
+	resp, err := n.Call(ctx, wire.GetRouteInfoByTopic, map[string]string{"topic": topic}, nil, wire.TopicNotExist)
+	if err != nil || resp.Code == wire.TopicNotExist {
+		return route, false, err
+	}
+	return route, true, wire.Unmarshal(resp.Body, &route)
+}
+
+// Cluster asks a name server for all brokers.
+func (n Node) Cluster(ctx context.Context) (wire.ClusterInfo, error) {
+	var out wire.ClusterInfo
+	err := n.callJSON(ctx, wire.GetBrokerClusterInfo, nil, nil, &out)
+	return out, err
+}

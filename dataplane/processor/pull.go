@@ -1,0 +1,156 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/policy"
+	"github.com/sluicemq/sluice/dataplane/wire"
+)
+
+var pullCodes = [...]int32{
+	broker.PullFound:       wire.Success,
+	broker.PullNone:        wire.PullNotFound,
+	broker.PullSkipped:     wire.PullRetryImmediately,
+	broker.PullOffsetMoved: wire.PullOffsetMoved,
+}
+
+// pull answers PullMessage and LitePullMessage, often later: a pull that finds
+// nothing is parked by the core.
+func (p *Processor) pull(r *request) (*wire.Frame, error) {
+	h, err := wire.ParsePullHeader(r.f)
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.view(r, h.Topic, h.ConsumerGroup)
+	if err != nil {
+		return nil, err
+	}
+	topic, err := v.Topic(h.Topic, policy.OperationSub)
+	if err != nil {
+		return nil, err
+	}
+	group := ""
+	if !r.p.System() { // Sluice itself reads for people, without a group
+		if group, err = v.Group(h.ConsumerGroup, policy.OperationSub); err != nil {
+			return nil, err
+		}
+	}
+	filter, err := p.filter(&h, group, topic)
+	if err != nil {
+		return nil, err
+	}
+	q := broker.Pull{
+		Who: r.caller(topic), Group: group, Topic: topic, QueueID: h.QueueID, Offset: h.QueueOffset,
+		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v),
+	}
+	if h.SysFlag&wire.PullFlagCommit != 0 {
+		q.Commit = h.CommitOffset
+	}
+	if h.SysFlag&wire.PullFlagSuspend != 0 {
+		q.Hold = time.Duration(h.SuspendTimeoutMillis) * time.Millisecond
+	}
+	p.b.Pull(q, func(out broker.Pulled, err error) { r.conn.Reply(r.f, p.pulled(r, out, err)) })
+	return nil, nil
+}
+
+// admit charges delivered messages to the receive rate; over it a pull slows
+// down.
+func admit(v *policy.View) func(int) time.Duration {
+	return func(messages int) time.Duration {
+		var refusal *policy.Refusal
+		if errors.As(v.TakeReceive(messages), &refusal) {
+			return max(refusal.RetryAfter, time.Millisecond)
+		}
+		return 0
+	}
+}
+
+// filter returns what the pull wants: what its own header says, or what the
+// group's members told in their heartbeats.
+func (p *Processor) filter(h *wire.PullHeader, group, topic string) (*broker.Filter, error) {
+	if h.SysFlag&wire.PullFlagSubscription != 0 || group == "" {
+		return broker.ParseFilter(h.ExpressionType, h.Subscription)
+	}
+	s, ok := p.b.Subscribed(group, topic)
+	if !ok {
+		return nil, &broker.Error{Code: broker.CodeNoSubscription, Text: "no member of the group has subscribed to the topic in a heartbeat yet", Topic: topic, Group: group}
+	}
+	if s.Version < h.SubVersion {
+		return nil, &broker.Error{Code: broker.CodeOldSubscription, Text: "the subscription in the last heartbeat is older than the pull's", Topic: topic, Group: group}
+	}
+	return s.Filter, nil
+}
+
+// pulled makes the answer. The four offset fields are always there.
+func (p *Processor) pulled(r *request, out broker.Pulled, err error) *wire.Frame {
+	if err != nil {
+		return p.refuse(r, err)
+	}
+	defer out.Release()
+	if !r.p.Live() {
+		_, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
+			ExtFields: r.ext, Body: r.f.Body, Remote: r.conn.RemoteAddr().Addr(),
+		})
+		if err != nil { // revoked while the pull was parked
+			return p.refuse(r, err)
+		}
+	}
+	resp := r.f.Reply(pullCodes[out.Status], "")
+	resp.Ext = make(wire.Fields, 0, 4)
+	resp.Ext.Add("suggestWhichBrokerId", "0")
+	resp.Ext.AddInt("nextBeginOffset", out.Next)
+	resp.Ext.AddInt("minOffset", out.Min)
+	resp.Ext.AddInt("maxOffset", out.Max)
+	switch out.Status {
+	case broker.PullFound:
+		resp.Remark = "FOUND"
+		body, err := showRecords(r.v, out.Records)
+		if err != nil {
+			return p.refuse(r, err)
+		}
+		resp.Body = body
+	case broker.PullNone:
+		resp.Remark = "no new message"
+	case broker.PullSkipped:
+		resp.Remark = "messages were passed over: go on at nextBeginOffset"
+	case broker.PullOffsetMoved:
+		resp.Remark = "the offset is outside of the queue: go on at nextBeginOffset"
+	}
+	return resp
+}
+
+// showRecords copies records with the names that the view's client knows.
+func showRecords(v *policy.View, records [][]byte) ([]byte, error) {
+	size := 0
+	for _, rec := range records {
+		size += len(rec)
+	}
+	body := make([]byte, 0, size)
+	for _, rec := range records {
+		var err error
+		if body, err = appendShown(body, v, rec); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+func appendShown(dst []byte, v *policy.View, rec []byte) ([]byte, error) {
+	if v.System() {
+		return append(dst, rec...), nil
+	}
+	f, err := message.Parse(rec)
+	if err != nil {
+		return nil, fmt.Errorf("record to show: %w", err)
+	}
+	topic := v.ShowTopic(string(f.Topic))
+	if topic == "" {
+		return nil, fmt.Errorf("record of topic %q in a queue of another namespace", strings.ToValidUTF8(string(f.Topic), "?"))
+	}
+	return message.Rewrite(dst, rec, topic, policy.ShowProperties(v, f.Properties)), nil
+}

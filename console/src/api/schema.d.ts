@@ -1461,7 +1461,7 @@ export interface components {
              * @description Keys of a disabled account are refused.
              * @default false
              */
-            disabled: boolean;
+            disabled?: boolean;
             labels?: components["schemas"]["Labels"];
         };
         /**
@@ -1796,24 +1796,24 @@ export interface components {
              * @description Refuse, over both protocols, a message of another kind than the topic's type.
              * @default false
              */
-            strict_types: boolean;
+            strict_types?: boolean;
             /**
              * Format: int32
              * @description Messages a second that may be sent; 0: no limit of its own.
              * @default 0
              */
-            max_send_tps: number;
+            max_send_tps?: number;
             /**
              * Format: int32
              * @description Messages a second that may be received; 0: no limit of its own.
              * @default 0
              */
-            max_recv_tps: number;
+            max_recv_tps?: number;
             /**
              * @description While true, a delete is refused with 409.
              * @default false
              */
-            deletion_protection: boolean;
+            deletion_protection?: boolean;
         };
         /**
          * @description What to change.
@@ -1920,20 +1920,20 @@ export interface components {
              * @description Number of queues. It can grow, never shrink.
              * @default 4
              */
-            queues: number;
+            queues?: number;
             retention?: components["schemas"]["Duration"];
             /**
              * Format: int32
              * @description Largest message: body and properties.
              * @default 4194304
              */
-            max_message_bytes: number;
+            max_message_bytes?: number;
             /**
              * Format: int32
              * @description Messages a second that may be sent; 0: no limit of its own.
              * @default 0
              */
-            max_send_tps: number;
+            max_send_tps?: number;
             perm?: components["schemas"]["TopicPerm"];
             description?: components["schemas"]["Description"];
             labels?: components["schemas"]["Labels"];
@@ -1941,7 +1941,7 @@ export interface components {
              * @description While true, a delete is refused with 409.
              * @default false
              */
-            deletion_protection: boolean;
+            deletion_protection?: boolean;
         };
         /**
          * @description What to change. Name and type never change.
@@ -2249,12 +2249,12 @@ export interface components {
              * @description When false, members of the group get nothing.
              * @default true
              */
-            consume_enabled: boolean;
+            consume_enabled?: boolean;
             /**
              * @description Let members ask for every message each.
              * @default true
              */
-            broadcast: boolean;
+            broadcast?: boolean;
             retry?: components["schemas"]["GroupRetry"];
             dead_letter?: components["schemas"]["GroupDeadLetter"];
             /**
@@ -2262,20 +2262,20 @@ export interface components {
              * @description Messages handed out and not acknowledged, for each queue.
              * @default 10000
              */
-            max_in_flight: number;
+            max_in_flight?: number;
             /**
              * Format: int32
              * @description Messages a second that may be received; 0: no limit of its own.
              * @default 0
              */
-            max_recv_tps: number;
+            max_recv_tps?: number;
             description?: components["schemas"]["Description"];
             labels?: components["schemas"]["Labels"];
             /**
              * @description While true, a delete is refused with 409.
              * @default false
              */
-            deletion_protection: boolean;
+            deletion_protection?: boolean;
         };
         /**
          * @description What to change. Name and order never change. `retry` and `dead_letter` are replaced as a whole.

@@ -1,0 +1,147 @@
+import type { Schemas } from '../api/client';
+
+/** The command line and the Terraform configuration that do what a form of the console does. */
+
+/** A word of a shell command, quoted when the shell would read it as something else. */
+export function shellWord(s: string): string {
+  return /^[A-Za-z0-9_./:=@%+,-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`;
+}
+
+function command(words: (string | undefined | false)[]): string {
+  return words.filter((w): w is string => typeof w === 'string' && w !== '').join(' ');
+}
+
+function flag(name: string, value: string | number | boolean | undefined): string | undefined {
+  if (value === undefined || value === '' || value === false) {
+    return undefined;
+  }
+  return value === true ? `--${name}` : `--${name} ${shellWord(String(value))}`;
+}
+
+/** A name that Terraform takes for a resource. */
+export function hclName(s: string): string {
+  const name = s.toLowerCase().replace(/[^a-z0-9_-]+/g, '_');
+  return /^[a-z_]/.test(name) ? name : `_${name}`;
+}
+
+/** A quoted string of HCL; `${` and `%{` would begin a template. */
+export function hclString(s: string): string {
+  const escaped = JSON.stringify(s).slice(1, -1);
+  return `"${escaped.replaceAll('${', '$${').replaceAll('%{', '%%{')}"`;
+}
+
+type Value = string | number | boolean | undefined | string[] | { raw: string };
+
+function hclValue(v: Exclude<Value, undefined>): string {
+  if (typeof v === 'string') {
+    return hclString(v);
+  }
+  if (Array.isArray(v)) {
+    return `[${v.map(hclString).join(', ')}]`;
+  }
+  return typeof v === 'object' ? v.raw : String(v);
+}
+
+function resource(kind: string, name: string, attributes: [string, Value][]): string {
+  const set = attributes.filter((a): a is [string, Exclude<Value, undefined>] => {
+    const v = a[1];
+    return v !== undefined && v !== '' && v !== false && !(Array.isArray(v) && v.length === 0);
+  });
+  const width = Math.max(...set.map(([k]) => k.length));
+  const lines = set.map(([k, v]) => `  ${k.padEnd(width)} = ${hclValue(v)}`);
+  return `resource "${kind}" "${hclName(name)}" {\n${lines.join('\n')}\n}\n`;
+}
+
+export function namespaceCode(v: Schemas['NamespaceCreate']) {
+  const name = v.name || 'NAME';
+  return {
+    cli: command(['sluice namespace create', shellWord(name), flag('description', v.description)]),
+    hcl: resource('sluice_namespace', name, [
+      ['name', name],
+      ['description', v.description],
+    ]),
+  };
+}
+
+export function topicCode(ns: string, v: Schemas['TopicCreate']) {
+  const name = v.name || 'NAME';
+  return {
+    cli: command([
+      'sluice topic create',
+      shellWord(name),
+      flag('namespace', ns),
+      flag('type', v.type),
+      flag('queues', v.queues),
+      flag('retention', v.retention),
+      flag('description', v.description),
+    ]),
+    hcl: resource('sluice_topic', name, [
+      ['namespace_id', ns],
+      ['name', name],
+      ['type', v.type],
+      ['queues', v.queues],
+      ['retention', v.retention],
+      ['description', v.description],
+    ]),
+  };
+}
+
+export function groupCode(ns: string, v: Schemas['GroupCreate']) {
+  const name = v.name || 'NAME';
+  const attempts = v.retry?.max_attempts;
+  return {
+    cli: command([
+      'sluice group create',
+      shellWord(name),
+      flag('namespace', ns),
+      flag('order', v.order),
+      flag('max-attempts', attempts),
+      flag('description', v.description),
+    ]),
+    hcl: resource('sluice_consumer_group', name, [
+      ['namespace_id', ns],
+      ['name', name],
+      ['order', v.order],
+      ['retry', attempts ? { raw: `{ max_attempts = ${attempts} }` } : undefined],
+      ['description', v.description],
+    ]),
+  };
+}
+
+export function keyCode(v: Schemas['ApiKeyCreate']) {
+  const name = v.name || 'NAME';
+  const scopes = v.scopes ?? [];
+  const list = (l: string[] | undefined) => (l && l.length > 0 ? l.map(hclString).join(', ') : undefined);
+  const scopeBlocks = scopes.map((s) => {
+    const parts = [
+      `namespace_id = ${hclString(s.namespace_id)}`,
+      `permissions = [${list(s.permissions) ?? ''}]`,
+      list(s.topics) && `topics = [${list(s.topics)}]`,
+      list(s.groups) && `groups = [${list(s.groups)}]`,
+    ].filter(Boolean);
+    return `{ ${parts.join(', ')} }`;
+  });
+  return {
+    cli: command([
+      'sluice key create',
+      shellWord(name),
+      ...scopes.flatMap((s) => [
+        flag('namespace', s.namespace_id),
+        flag('permissions', s.permissions.join(',')),
+        flag('topics', s.topics?.join(',')),
+        flag('groups', s.groups?.join(',')),
+      ]),
+      flag('control-role', v.control_role),
+      flag('expires-at', v.expires_at),
+      flag('allowed-cidrs', v.allowed_cidrs?.join(',')),
+    ]),
+    hcl: resource('sluice_api_key', name, [
+      ['owner_id', v.owner_id],
+      ['name', name],
+      ['scope', scopeBlocks.length > 0 ? { raw: `[${scopeBlocks.join(', ')}]` } : undefined],
+      ['control_role', v.control_role],
+      ['expires_at', v.expires_at],
+      ['allowed_cidrs', v.allowed_cidrs],
+    ]),
+  };
+}

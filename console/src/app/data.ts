@@ -1,0 +1,69 @@
+import { QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { useTranslation } from 'react-i18next';
+import { allPages, api, got, type Schemas } from '../api/client';
+import { ApiProblem } from '../api/problem';
+import { tagOf } from '../i18n';
+
+export function newQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        retry: (times, err) => times < 2 && err instanceof ApiProblem && err.retriable,
+        retryDelay: (times, err) =>
+          err instanceof ApiProblem && err.retryAfter !== undefined
+            ? Math.min(err.retryAfter * 1000, 10_000)
+            : 500 * 2 ** times,
+        refetchOnWindowFocus: false,
+      },
+      mutations: { retry: false },
+    },
+  });
+}
+
+export function useLocale(): string {
+  return tagOf(useTranslation().i18n.language);
+}
+
+export function useMe(): UseQueryResult<Schemas['Me']> {
+  return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => got(api.GET('/v1/me', { signal })), staleTime: 60_000 });
+}
+
+/** Whether the user may do something; true until it is known, for the server decides in any case. */
+export function useMay(permission: string): boolean {
+  const me = useMe();
+  return me.data ? me.data.permissions.includes(permission) : true;
+}
+
+/** All namespaces, for the switch and for selectors, which must know more than the first page. */
+export function useNamespaces(): UseQueryResult<Schemas['Namespace'][]> {
+  return useQuery({
+    queryKey: ['namespaces', 'all'],
+    queryFn: ({ signal }) =>
+      allPages((page_token) =>
+        got(api.GET('/v1/namespaces', { params: { query: { page_size: 200, page_token } }, signal })),
+      ),
+    staleTime: 30_000,
+  });
+}
+
+const lastKey = 'sluice.namespace';
+
+export function lastNamespace(): string | undefined {
+  return localStorage.getItem(lastKey) ?? undefined;
+}
+
+export function rememberNamespace(id: string): void {
+  localStorage.setItem(lastKey, id);
+}
+
+/** Saves what a call with a session answers as a file. The address of the file never holds a token. */
+export async function saveAnswer(call: Promise<{ data?: string; error?: unknown; response: Response }>, name: string) {
+  const text = await got(call);
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
+  const a = document.createElement('a');
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,150 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { App, Button, Descriptions, Form, Input, Table, Tag } from 'antd';
+import { useTranslation } from 'react-i18next';
+import { allPages, api, etag, got, type Schemas } from '../../api/client';
+import { type Language, languages, setLanguage } from '../../i18n';
+import { leave } from '../../lib/leave';
+import { useMay, useMe } from '../data';
+import { Copyable, Outcome, PageHead, ProblemView, Time } from '../ui';
+import { useSave } from '../useSave';
+
+export function Account() {
+  const { t } = useTranslation();
+  const me = useMe();
+  const tenant = useQuery({
+    queryKey: ['tenant'],
+    queryFn: ({ signal }) => got(api.GET('/v1/tenant', { signal })),
+  });
+  return (
+    <>
+      <PageHead
+        title={t('account.title')}
+        actions={
+          <Button onClick={() => void leave()} data-testid="sign-out">
+            {t('nav.sign_out')}
+          </Button>
+        }
+      />
+      <Outcome query={me}>{(m) => <Person me={m} />}</Outcome>
+      <h2>{t('account.tenant')}</h2>
+      <Outcome query={tenant}>
+        {(v) => (
+          <Descriptions
+            bordered
+            size="small"
+            column={1}
+            items={[
+              { key: 'name', label: t('field.name'), children: v.name },
+              { key: 'id', label: t('field.id'), children: <Copyable text={v.id} what={t('field.id')} /> },
+              { key: 'status', label: t('field.status'), children: <Tag>{t(`tenant_status.${v.status}`)}</Tag> },
+              { key: 'plan', label: t('account.plan'), children: <code>{v.plan_id}</code> },
+              { key: 'created', label: t('field.created'), children: <Time at={v.created_at} /> },
+            ]}
+          />
+        )}
+      </Outcome>
+      <h2>{t('account.members')}</h2>
+      <Members />
+    </>
+  );
+}
+
+function Person({ me }: { me: Schemas['Me'] }) {
+  const { t, i18n } = useTranslation();
+  const { message } = App.useApp();
+  const queries = useQueryClient();
+  const [form] = Form.useForm<Schemas['MeUpdate']>();
+  const { busy, problem, save } = useSave<Schemas['MeUpdate']>(form, async (v) => {
+    const changed = await got(
+      api.PATCH('/v1/me', { params: { header: { 'If-Match': etag(me) } }, body: { name: v.name?.trim() } }),
+    );
+    queries.setQueryData(['me'], changed);
+    void message.success(t('state.saved'));
+  });
+  const mail = useSave<Language>(form, async (locale) => {
+    const changed = await got(api.PATCH('/v1/me', { params: { header: { 'If-Match': etag(me) } }, body: { locale } }));
+    queries.setQueryData(['me'], changed);
+    await setLanguage(locale);
+    void message.success(t('state.saved'));
+  });
+  return (
+    <>
+      <Descriptions
+        bordered
+        size="small"
+        column={1}
+        items={[
+          { key: 'email', label: t('form.email'), children: me.email ?? t('state.none') },
+          { key: 'role', label: t('account.role'), children: t(`role.${me.role}`) },
+          { key: 'id', label: t('field.id'), children: <Copyable text={me.id} what={t('field.id')} /> },
+        ]}
+      />
+      {me.type === 'user' && (
+        <>
+          {(problem ?? mail.problem) && (
+            <ProblemView problem={(problem ?? mail.problem) as NonNullable<typeof problem>} />
+          )}
+          <Form form={form} layout="inline" className="gap top" onFinish={save} initialValues={{ name: me.name }}>
+            <Form.Item
+              name="name"
+              label={t('account.name')}
+              rules={[{ required: true, whitespace: true, message: t('form.required') }]}
+            >
+              <Input maxLength={100} autoComplete="name" />
+            </Form.Item>
+            <Button htmlType="submit" loading={busy}>
+              {t('action.save')}
+            </Button>
+          </Form>
+          <div className="filters">
+            <span>{t('account.mail_language')}</span>
+            {languages.map((l) => (
+              <Button
+                key={l}
+                loading={mail.busy && i18n.language !== l}
+                type={me.locale === l ? 'primary' : 'default'}
+                aria-pressed={me.locale === l}
+                onClick={() => void mail.save(l)}
+              >
+                {t(`language.${l}`)}
+              </Button>
+            ))}
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Members() {
+  const { t } = useTranslation();
+  const may = useMay('member:read');
+  const query = useQuery({
+    queryKey: ['members'],
+    enabled: may,
+    queryFn: ({ signal }) =>
+      allPages((page_token) => got(api.GET('/v1/members', { params: { query: { page_token } }, signal }))),
+  });
+  if (!may) {
+    return <p className="muted">{t('account.members_refused')}</p>;
+  }
+  return (
+    <Outcome query={query}>
+      {(items) => (
+        <Table<Schemas['Member']>
+          rowKey="id"
+          size="small"
+          dataSource={items}
+          pagination={false}
+          scroll={{ x: 'max-content' }}
+          columns={[
+            { title: t('form.email'), dataIndex: 'email' },
+            { title: t('field.name'), dataIndex: 'name' },
+            { title: t('account.role'), render: (_, m) => t(`role.${m.role}`) },
+            { title: t('account.last_sign_in'), render: (_, m) => <Time at={m.last_sign_in_at} /> },
+          ]}
+        />
+      )}
+    </Outcome>
+  );
+}

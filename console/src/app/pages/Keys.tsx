@@ -1,0 +1,198 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { Button, Input, Select, Space, Table, Tag } from 'antd';
+import { useEffect, useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { api, got, type Schemas } from '../../api/client';
+import { useMay, useNamespaces } from '../data';
+import { compact, type KeysSearch, keyStates } from '../search';
+import { Copyable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
+import { useSettled } from '../useSettled';
+import { CreateKey, RevokeKey, RotateKey, SecretOnce } from './KeyDialogs';
+
+const route = getRouteApi('/api-keys');
+
+type Open = { what: 'create' } | { what: 'rotate' | 'revoke'; key: Schemas['ApiKey'] };
+
+export function Keys() {
+  const { t } = useTranslation();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const mayWrite = useMay('key:write');
+  const namespaces = useNamespaces();
+  const [open, setOpen] = useState<Open>();
+  const [fresh, setFresh] = useState<Schemas['ApiKeyWithSecret']>();
+  const query = useQuery({
+    queryKey: ['keys', search],
+    queryFn: ({ signal }) =>
+      got(
+        api.GET('/v1/api-keys', {
+          params: {
+            query: { name: search.name, state: search.state, namespace_id: search.ns, page_token: search.page },
+          },
+          signal,
+        }),
+      ),
+    placeholderData: keepPreviousData,
+  });
+  const filtered = Object.keys(search).length > 0;
+  const close = () => setOpen(undefined);
+  const nameOf = (ns: string) => namespaces.data?.find((n) => n.id === ns)?.name ?? ns;
+
+  function show(next: KeysSearch, replace = false) {
+    void navigate({ search: compact(next), replace });
+  }
+
+  return (
+    <>
+      <PageHead
+        title={t('keys.title')}
+        lead={t('keys.lead')}
+        actions={
+          <Button
+            type="primary"
+            disabled={!mayWrite}
+            onClick={() => setOpen({ what: 'create' })}
+            data-testid="create-key"
+          >
+            {t('keys.create')}
+          </Button>
+        }
+      />
+      <search className="filters">
+        <NameFilter
+          value={search.name ?? ''}
+          onChange={(name) => show({ ...search, name: name || undefined, page: undefined }, true)}
+        />
+        <Select
+          allowClear
+          className="filter"
+          aria-label={t('keys.state')}
+          placeholder={t('keys.any_state')}
+          value={search.state}
+          options={keyStates.map((v) => ({ value: v, label: t(`key_state.${v}`) }))}
+          onChange={(state) => show({ ...search, state, page: undefined })}
+        />
+        <Select
+          allowClear
+          className="filter"
+          aria-label={t('nav.namespace')}
+          placeholder={t('keys.any_namespace')}
+          value={search.ns}
+          showSearch={{ optionFilterProp: 'label' }}
+          options={namespaces.data?.map((n) => ({ value: n.id, label: `${n.name} (${n.id})` }))}
+          onChange={(ns) => show({ ...search, ns, page: undefined })}
+        />
+      </search>
+      <Outcome
+        query={query}
+        isEmpty={(d) => d.items.length === 0 && !d.next_page_token}
+        empty={
+          filtered ? (
+            <Nothing text={t('state.no_match')}>
+              <Button onClick={() => show({})}>{t('state.clear_filters')}</Button>
+            </Nothing>
+          ) : (
+            <Nothing text={t('keys.empty')} />
+          )
+        }
+      >
+        {(d) => (
+          <>
+            <Table<Schemas['ApiKey']>
+              rowKey="id"
+              dataSource={d.items}
+              pagination={false}
+              loading={query.isPlaceholderData}
+              scroll={{ x: 'max-content' }}
+              columns={[
+                { title: t('field.name'), dataIndex: 'name' },
+                { title: t('keys.id'), render: (_, k) => <Copyable text={k.id} what={t('keys.id')} /> },
+                { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
+                {
+                  title: t('keys.state'),
+                  render: (_, k) => <Tag color={stateColor[k.state]}>{t(`key_state.${k.state}`)}</Tag>,
+                },
+                {
+                  title: t('keys.scopes'),
+                  render: (_, k) => (
+                    <>
+                      {k.scopes.map((s) => (
+                        <div key={s.namespace_id}>
+                          {nameOf(s.namespace_id)} {s.permissions.join(' ')}
+                        </div>
+                      ))}
+                      {k.control_role && <div>{t('keys.control', { role: t(`role.${k.control_role}`) })}</div>}
+                    </>
+                  ),
+                },
+                { title: t('keys.last_used'), render: (_, k) => <Time at={k.last_used_at} /> },
+                { title: t('keys.expires'), render: (_, k) => <Time at={k.expires_at} /> },
+                {
+                  title: t('field.actions'),
+                  render: (_, k) =>
+                    k.state === 'revoked' ? null : (
+                      <Space>
+                        <Button
+                          size="small"
+                          disabled={!mayWrite}
+                          onClick={() => setOpen({ what: 'rotate', key: k })}
+                          aria-label={t('keys.rotate_one', { name: k.name })}
+                        >
+                          {t('keys.rotate')}
+                        </Button>
+                        <Button
+                          size="small"
+                          danger
+                          disabled={!mayWrite}
+                          onClick={() => setOpen({ what: 'revoke', key: k })}
+                          aria-label={t('keys.revoke_one', { name: k.name })}
+                        >
+                          {t('keys.revoke')}
+                        </Button>
+                      </Space>
+                    ),
+                },
+              ]}
+            />
+            <Pager
+              shown={d.items.length}
+              page={search.page}
+              next={d.next_page_token}
+              onPage={(page) => show({ ...search, page })}
+            />
+          </>
+        )}
+      </Outcome>
+      <CreateKey open={open?.what === 'create'} onClose={close} onMade={setFresh} />
+      {open?.what === 'rotate' && <RotateKey apiKey={open.key} onClose={close} onMade={setFresh} />}
+      {open?.what === 'revoke' && <RevokeKey apiKey={open.key} onClose={close} />}
+      {fresh && <SecretOnce apiKey={fresh} onClose={() => setFresh(undefined)} />}
+    </>
+  );
+}
+
+const stateColor = { active: 'green', disabled: 'gold', expired: 'default', revoked: 'red' } as const;
+
+/** The API finds names exactly, so the filter asks for the whole name. */
+function NameFilter({ value, onChange }: { value: string; onChange: (v: string) => void }) {
+  const { t } = useTranslation();
+  const [typed, setTyped] = useState(value);
+  useSettled(typed.trim(), 400, (v) => {
+    if (v !== value) {
+      onChange(v);
+    }
+  });
+  useEffect(() => setTyped(value), [value]);
+  return (
+    <Input
+      allowClear
+      className="filter"
+      aria-label={t('filter.exact_name')}
+      placeholder={t('filter.exact_name')}
+      maxLength={100}
+      value={typed}
+      onChange={(e) => setTyped(e.target.value)}
+    />
+  );
+}

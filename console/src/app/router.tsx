@@ -1,0 +1,105 @@
+import type { QueryClient } from '@tanstack/react-query';
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { basePath } from '../api/client';
+import { Broken, Missing, Waiting } from './Fallbacks';
+import { Shell } from './Shell';
+import { costsSearch, groupSearch, keysSearch, listSearch, topicSearch, topicsSearch, usageSearch } from './search';
+
+const root = createRootRouteWithContext<{ queries: QueryClient }>()({ component: Shell, notFoundComponent: Missing });
+const under = () => root;
+
+const home = createRoute({
+  getParentRoute: under,
+  path: '/',
+  component: lazyRouteComponent(() => import('./pages/Home'), 'Home'),
+});
+const namespaces = createRoute({
+  getParentRoute: under,
+  path: '/namespaces',
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import('./pages/Namespaces'), 'Namespaces'),
+});
+const topics = createRoute({
+  getParentRoute: under,
+  path: '/n/$ns/topics',
+  validateSearch: topicsSearch,
+  component: lazyRouteComponent(() => import('./pages/Topics'), 'Topics'),
+});
+const topic = createRoute({
+  getParentRoute: under,
+  path: '/n/$ns/topics/$topic',
+  validateSearch: topicSearch,
+  component: lazyRouteComponent(() => import('./pages/Topic'), 'Topic'),
+});
+const groups = createRoute({
+  getParentRoute: under,
+  path: '/n/$ns/groups',
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import('./pages/Groups'), 'Groups'),
+});
+const group = createRoute({
+  getParentRoute: under,
+  path: '/n/$ns/groups/$group',
+  validateSearch: groupSearch,
+  component: lazyRouteComponent(() => import('./pages/Group'), 'Group'),
+});
+const keys = createRoute({
+  getParentRoute: under,
+  path: '/api-keys',
+  validateSearch: keysSearch,
+  component: lazyRouteComponent(() => import('./pages/Keys'), 'Keys'),
+});
+const usage = createRoute({
+  getParentRoute: under,
+  path: '/usage',
+  validateSearch: usageSearch,
+  component: lazyRouteComponent(() => import('./pages/Usage'), 'Usage'),
+});
+const costs = createRoute({
+  getParentRoute: under,
+  path: '/costs',
+  validateSearch: costsSearch,
+  component: lazyRouteComponent(() => import('./pages/Costs'), 'Costs'),
+});
+const quotas = createRoute({
+  getParentRoute: under,
+  path: '/quotas',
+  component: lazyRouteComponent(() => import('./pages/Quotas'), 'Quotas'),
+});
+const account = createRoute({
+  getParentRoute: under,
+  path: '/account',
+  component: lazyRouteComponent(() => import('./pages/Account'), 'Account'),
+});
+
+const routeTree = root.addChildren([
+  home,
+  namespaces,
+  topics,
+  topic,
+  groups,
+  group,
+  keys,
+  usage,
+  costs,
+  quotas,
+  account,
+]);
+
+export function newRouter(queries: QueryClient) {
+  return createRouter({
+    routeTree,
+    basepath: basePath,
+    context: { queries },
+    defaultErrorComponent: Broken,
+    defaultNotFoundComponent: Missing,
+    defaultPendingComponent: Waiting,
+    scrollRestoration: true,
+  });
+}
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof newRouter>;
+  }
+}

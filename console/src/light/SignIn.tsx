@@ -1,0 +1,70 @@
+import { useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { api, got, session } from '../api/client';
+import { go, safeNext, useAddress } from '../lib/location';
+import { useForm } from './form';
+import { Button, Field, Go, LightPage, ProblemNote } from './ui';
+
+export function SignIn() {
+  const { t } = useTranslation();
+  const { query } = useAddress();
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const form = useForm(
+    { email, password },
+    (v) => ({
+      ...(v.email.trim() ? {} : { email: t('form.required') }),
+      ...(v.password ? {} : { password: t('form.required') }),
+    }),
+    async (v) => {
+      session.adopt(await got(api.POST('/v1/auth/sign-in', { body: { email: v.email.trim(), password: v.password } })));
+      go(safeNext(query.get('next')), 'replace');
+    },
+  );
+  return (
+    <LightPage title={t('sign_in.title')}>
+      {query.get('reset') === 'done' && (
+        <div className="note good" role="status">
+          {t('sign_in.password_set')}
+        </div>
+      )}
+      <form onSubmit={form.submit} noValidate>
+        {form.problem && (
+          <ProblemNote
+            problem={form.problem}
+            title={form.problem.kind === 'signed_out' ? t('sign_in.wrong') : undefined}
+          />
+        )}
+        <Field
+          label={t('form.email')}
+          name="email"
+          type="email"
+          autoComplete="username"
+          required
+          value={email}
+          onChange={(e) => setEmail(e.target.value)}
+          error={form.errors.email}
+        />
+        <Field
+          label={t('form.password')}
+          name="password"
+          type="password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={(e) => setPassword(e.target.value)}
+          error={form.errors.password}
+        />
+        <Button type="submit" busy={form.busy}>
+          {t('sign_in.submit')}
+        </Button>
+      </form>
+      <p className="aside">
+        <Go to="/password-reset">{t('sign_in.forgot')}</Go>
+      </p>
+      <p className="aside">
+        {t('sign_in.new_here')} <Go to="/sign-up">{t('sign_up.title')}</Go>
+      </p>
+    </LightPage>
+  );
+}

@@ -115,9 +115,9 @@ func (l *Log) Start() {
 	}
 }
 
-// Close refuses new appends, waits for those under way, syncs everything and
-// closes the files. It is idempotent; the error is that of the last sync.
-func (l *Log) Close() error {
+// Stop refuses new appends, waits for those under way, syncs everything and
+// ends the background work. Reads go on. The error is that of the last sync.
+func (l *Log) Stop() error {
 	l.mu.Lock()
 	wasRunning := l.running
 	l.running = false
@@ -125,12 +125,17 @@ func (l *Log) Close() error {
 		l.idle.Wait()
 	}
 	l.mu.Unlock()
-	var err error
-	if wasRunning {
-		close(l.stop)
-		l.done.Wait()
-		err = l.flush()
+	if !wasRunning {
+		return nil
 	}
+	close(l.stop)
+	l.done.Wait()
+	return l.flush()
+}
+
+// Close is Stop, and closes the files. It is idempotent.
+func (l *Log) Close() error {
+	err := l.Stop()
 	l.allocMu.Lock()
 	next := l.next
 	l.next = nil

@@ -63,8 +63,8 @@ var (
 	ErrBodyTooLarge = errors.New("body too large for a record")
 )
 
-// Message is one message with everything that is stored about it. The store
-// fills QueueOffset, PhysicalOffset, StoreTimestamp and BodyCRC.
+// Message is one message with everything that is stored about it. The last
+// four fields are set by Decode; a store gives its own values.
 type Message struct {
 	Topic                     string
 	QueueID                   int32

@@ -152,6 +152,21 @@ func Head(b []byte) (size int32, magic uint32, ok bool) {
 	return int32(be.Uint32(b)), be.Uint32(b[posMagic:]), true
 }
 
+// TimeBytes is how much of a record StoreTime needs.
+const TimeBytes = 76
+
+// StoreTime returns the store time of the record that begins with b, which
+// needs TimeBytes. ErrCorrupt when no record of that physical offset begins there.
+func StoreTime(b []byte, physicalOffset int64) (int64, error) {
+	size, magic, ok := Head(b)
+	if !ok || len(b) < TimeBytes || size < MinRecordBytes || magic != MagicV1 && magic != MagicV2 ||
+		int64(be.Uint64(b[posPhysicalOffset:])) != physicalOffset {
+		return 0, fmt.Errorf("no record of offset %d: %w", physicalOffset, ErrCorrupt)
+	}
+	born := hostBytes(int32(be.Uint32(b[posSysFlag:])), SysFlagBornHostV6)
+	return int64(be.Uint64(b[posBornHost+born:])), nil
+}
+
 // PutBlank writes the end-of-file marker {left, blank magic} to b.
 func PutBlank(b []byte, left int32) {
 	be.PutUint32(b, uint32(left))

@@ -16,8 +16,7 @@ import (
 // system principal and passes ActorID on for metering. Errors carry codes of
 // package errs.
 type Messages interface {
-	// Send stores one message and returns where it lies. With DryRun nothing
-	// is stored, and the place is the one of the moment.
+	// Send stores one message and returns where it lies.
 	Send(ctx context.Context, m Outgoing) (Sent, error)
 	// Query looks messages up: at most q.Limit, in the order of queues and
 	// offsets. A page may be short or empty and still have a next one.
@@ -42,7 +41,6 @@ type Outgoing struct {
 	Queue        *int32     // nil: the server chooses
 	MessageGroup string     // of a FIFO topic
 	DeliverAt    *time.Time // of a DELAY topic
-	DryRun       bool
 }
 
 // Sent is where a message lies.

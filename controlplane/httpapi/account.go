@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// me describes the caller.
+func (s *server) me(ctx context.Context, c *call) (api.Me, error) {
+	p := c.principal
+	out := api.Me{Id: p.ID, Type: api.PrincipalType(p.Kind), Name: p.Name, TenantId: p.TenantID, Role: api.Role(p.Role),
+		Permissions: auth.Permissions(p), ApiKeyId: some(p.KeyID)}
+	if out.Permissions == nil {
+		out.Permissions = []string{}
+	}
+	if p.Kind == auth.KindServiceAccount {
+		a, err := s.d.Tenants.ServiceAccount(ctx, p.TenantID, p.ID)
+		if err != nil {
+			return out, err
+		}
+		out.Name, out.CreatedAt, out.UpdatedAt, out.Revision = a.Name, at(a.CreatedAt), at(a.UpdatedAt), a.Revision
+		return out, nil
+	}
+	u, err := s.d.Auth.User(ctx, p)
+	return withUser(out, u), err
+}
+
+func withUser(out api.Me, u auth.User) api.Me {
+	locale := api.Locale(u.Locale)
+	out.Name, out.Email, out.Locale = u.Name, &u.Email, &locale
+	out.CreatedAt, out.UpdatedAt, out.Revision = at(u.CreatedAt), at(u.UpdatedAt), u.Revision
+	return out
+}
+
+// GetMe tells who the caller is.
+func (s *server) GetMe(gc context.Context, _ GetMeRequestObject) (GetMeResponseObject, error) {
+	c, ctx := enter(gc)
+	me, err := s.me(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return GetMe200JSONResponse{Body: me, Headers: GetMe200ResponseHeaders{ETag: etag(me.Revision)}}, nil
+}
+
+// UpdateMe changes name or language of the caller.
+func (s *server) UpdateMe(gc context.Context, r UpdateMeRequestObject) (UpdateMeResponseObject, error) {
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	me, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Me, error) {
+		u, err := s.d.Auth.UpdateUser(ctx, c.principal, auth.UserUpdate{Name: r.Body.Name, Locale: (*string)(r.Body.Locale)}, want)
+		if err != nil {
+			return api.Me{}, err
+		}
+		c.touches("user", u.ID, "")
+		me, err := s.me(ctx, c)
+		return withUser(me, u), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return UpdateMe200JSONResponse{Body: me, Headers: UpdateMe200ResponseHeaders{ETag: etag(me.Revision)}}, nil
+}
+
+func tenantOut(t tenant.Tenant) api.Tenant {
+	return api.Tenant{Id: t.ID, Name: t.Name, Status: api.TenantStatus(t.State), PlanId: t.Plan, Labels: labels(t.Labels),
+		CreatedAt: at(t.CreatedAt), UpdatedAt: at(t.UpdatedAt), Revision: t.Revision}
+}
+
+// GetTenant shows the tenant of the caller.
+func (s *server) GetTenant(gc context.Context, _ GetTenantRequestObject) (GetTenantResponseObject, error) {
+	c, ctx := enter(gc)
+	t, err := s.d.Tenants.Tenant(ctx, c.tenantID())
+	if err != nil {
+		return nil, err
+	}
+	return GetTenant200JSONResponse{Body: tenantOut(t), Headers: GetTenant200ResponseHeaders{ETag: etag(t.Revision)}}, nil
+}
+
+// UpdateTenant changes the tenant of the caller.
+func (s *server) UpdateTenant(gc context.Context, r UpdateTenantRequestObject) (UpdateTenantResponseObject, error) {
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	t, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Tenant, error) {
+		c.touches("tenant", c.tenantID(), "")
+		t, err := s.d.Tenants.UpdateTenant(ctx, c.tenantID(), tenant.TenantUpdate{Name: r.Body.Name, Labels: or(r.Body.Labels, nil)}, want)
+		return tenantOut(t), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return UpdateTenant200JSONResponse{Body: t, Headers: UpdateTenant200ResponseHeaders{ETag: etag(t.Revision)}}, nil
+}
+
+func memberOut(m tenant.Member) api.Member {
+	return api.Member{Id: m.UserID, Email: m.Email, Name: m.Name, Role: api.Role(m.Role), LastSignInAt: atPtr(m.LastSeen),
+		CreatedAt: at(m.CreatedAt), UpdatedAt: at(m.UpdatedAt), Revision: m.Revision}
+}
+
+// ListMembers lists the people of the tenant.
+func (s *server) ListMembers(gc context.Context, r ListMembersRequestObject) (ListMembersResponseObject, error) {
+	c, ctx := enter(gc)
+	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
+		func(p tenant.Page) ([]tenant.Member, error) { return s.d.Tenants.Members(ctx, c.tenantID(), p) },
+		func(m tenant.Member) string { return m.UserID }, memberOut)
+	if err != nil {
+		return nil, err
+	}
+	return ListMembers200JSONResponse{Items: items, NextPageToken: next}, nil
+}

@@ -1,0 +1,261 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
+	out := api.ApiKey{Id: k.ID, OwnerId: k.OwnerID, Name: k.Name, Description: k.Description, Scopes: []api.ApiKeyScope{}, AllowedCidrs: []api.Cidr{},
+		ControlRole: some(api.ControlRole(k.ControlRole)), ExpiresAt: atPtr(k.ExpiresAt), Disabled: k.Disabled, State: api.ApiKeyState(k.State(s.d.Now())),
+		Hint: k.Hint, LastUsedAt: atPtr(k.LastUsedAt), RevokedAt: atPtr(k.RevokedAt), ReplacesKeyId: some(k.Replaces), ReplacedByKeyId: some(k.ReplacedBy),
+		Status: status(k.Status), CreatedAt: at(k.CreatedAt), UpdatedAt: at(k.UpdatedAt), Revision: k.Revision}
+	for _, sc := range k.Scopes {
+		scope := api.ApiKeyScope{NamespaceId: sc.NamespaceID, Permissions: strs[tenant.Permission, api.KeyPermission](sc.Permissions)}
+		if len(sc.Topics) > 0 {
+			scope.Topics = &sc.Topics
+		}
+		if len(sc.Groups) > 0 {
+			scope.Groups = &sc.Groups
+		}
+		out.Scopes = append(out.Scopes, scope)
+	}
+	for _, p := range k.AllowedCIDRs {
+		out.AllowedCidrs = append(out.AllowedCidrs, p.String())
+	}
+	return out
+}
+
+func withSecret(k api.ApiKey, secret string) api.ApiKeyWithSecret {
+	return api.ApiKeyWithSecret{Id: k.Id, Secret: secret, OwnerId: k.OwnerId, Name: k.Name, Description: k.Description, Scopes: k.Scopes, ControlRole: k.ControlRole,
+		AllowedCidrs: k.AllowedCidrs, ExpiresAt: k.ExpiresAt, Disabled: k.Disabled, State: k.State, Hint: k.Hint, LastUsedAt: k.LastUsedAt, RevokedAt: k.RevokedAt,
+		ReplacesKeyId: k.ReplacesKeyId, ReplacedByKeyId: k.ReplacedByKeyId, Status: k.Status, CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, Revision: k.Revision}
+}
+
+func scopesIn(in *[]api.ApiKeyScope) []tenant.Scope {
+	var out []tenant.Scope
+	for _, sc := range or(in, nil) {
+		out = append(out, tenant.Scope{NamespaceID: sc.NamespaceId, Permissions: strs[api.KeyPermission, tenant.Permission](sc.Permissions),
+			Topics: or(sc.Topics, nil), Groups: or(sc.Groups, nil)})
+	}
+	return out
+}
+
+// ListApiKeys lists keys.
+func (s *server) ListApiKeys(gc context.Context, r ListApiKeysRequestObject) (ListApiKeysResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	f := tenant.KeyFilter{Name: or(r.Params.Name, ""), OwnerID: or(r.Params.OwnerId, ""), NamespaceID: or(r.Params.NamespaceId, ""),
+		State: tenant.KeyState(or(r.Params.State, ""))}
+	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
+		func(p tenant.Page) ([]tenant.APIKey, error) { return s.d.Tenants.Keys(ctx, c.tenantID(), f, p) },
+		func(k tenant.APIKey) string { return k.ID }, s.keyOut)
+	if err != nil {
+		return nil, err
+	}
+	return ListApiKeys200JSONResponse{Items: items, NextPageToken: next}, nil
+}
+
+// CreateApiKey makes a key.
+func (s *server) CreateApiKey(gc context.Context, r CreateApiKeyRequestObject) (CreateApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	cidrs, err := tenant.ParseCIDRs("allowed_cidrs", or(r.Body.AllowedCidrs, nil))
+	if err != nil {
+		return nil, err
+	}
+	role := tenant.Role(or(r.Body.ControlRole, ""))
+	if err := auth.MayGrant(c.principal, role); err != nil {
+		return nil, err
+	}
+	in := tenant.KeyCreate{OwnerID: or(r.Body.OwnerId, c.principal.ID), Name: r.Body.Name, Description: or(r.Body.Description, ""), Scopes: scopesIn(r.Body.Scopes),
+		ControlRole: role, ExpiresAt: timeOf(r.Body.ExpiresAt), AllowedCIDRs: cidrs}
+	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
+		k, secret, err := s.d.Tenants.CreateKey(ctx, c.tenantID(), in)
+		c.touches("api_key", k.ID, "")
+		return withSecret(s.keyOut(k), secret), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if isTrue(r.Params.DryRun) {
+		return CreateApiKey200JSONResponse(withoutSecret(out)), nil
+	}
+	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
+		return nil, err
+	}
+	return CreateApiKey201JSONResponse{Body: out, Headers: CreateApiKey201ResponseHeaders{ETag: etag(out.Revision), Location: "/v1/api-keys/" + out.Id}}, nil
+}
+
+func withoutSecret(k api.ApiKeyWithSecret) api.ApiKey {
+	return api.ApiKey{Id: k.Id, OwnerId: k.OwnerId, Name: k.Name, Description: k.Description, Scopes: k.Scopes, ControlRole: k.ControlRole,
+		AllowedCidrs: k.AllowedCidrs, ExpiresAt: k.ExpiresAt, Disabled: k.Disabled, State: k.State, Hint: k.Hint, Status: k.Status,
+		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, Revision: k.Revision}
+}
+
+// keyStatus waits for brokers if asked to, and reads how far they are.
+func (s *server) keyStatus(ctx context.Context, c *call, id string, revision int64, wait time.Duration, was api.ResourceStatus) (api.ResourceStatus, error) {
+	if wait == 0 {
+		return was, nil
+	}
+	if err := s.d.Catalog.Wait(ctx, catalog.KindKey, id, revision, wait); err != nil {
+		return was, err
+	}
+	k, err := s.d.Tenants.Key(ctx, c.tenantID(), id)
+	if errs.Is(err, errs.NotFound) {
+		return was, nil // deleted meanwhile
+	}
+	return status(k.Status), err
+}
+
+// GetApiKey shows one key.
+func (s *server) GetApiKey(gc context.Context, r GetApiKeyRequestObject) (GetApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	k, err := s.d.Tenants.Key(ctx, c.tenantID(), r.Id)
+	if err != nil {
+		return nil, err
+	}
+	return GetApiKey200JSONResponse{Body: s.keyOut(k), Headers: GetApiKey200ResponseHeaders{ETag: etag(k.Revision)}}, nil
+}
+
+// UpdateApiKey changes one key.
+func (s *server) UpdateApiKey(gc context.Context, r UpdateApiKeyRequestObject) (UpdateApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	u := tenant.KeyUpdate{Name: r.Body.Name, Description: r.Body.Description, Disabled: r.Body.Disabled}
+	if r.Body.Scopes != nil {
+		scopes := scopesIn(r.Body.Scopes)
+		u.Scopes = &scopes
+	}
+	if r.Body.AllowedCidrs != nil {
+		cidrs, err := tenant.ParseCIDRs("allowed_cidrs", *r.Body.AllowedCidrs)
+		if err != nil {
+			return nil, err
+		}
+		u.AllowedCIDRs = &cidrs
+	}
+	if r.Body.ExpiresAt.IsSpecified() {
+		var end *time.Time
+		if v, err := r.Body.ExpiresAt.Get(); err == nil {
+			end = timeOf(&v)
+		}
+		u.ExpiresAt = &end
+	}
+	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKey, error) {
+		c.touches("api_key", r.Id, "")
+		if err := s.mayTouch(ctx, c, r.Id); err != nil {
+			return api.ApiKey{}, err
+		}
+		k, err := s.d.Tenants.UpdateKey(ctx, c.tenantID(), r.Id, u, want)
+		return s.keyOut(k), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !isTrue(r.Params.DryRun) {
+		if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
+			return nil, err
+		}
+	}
+	return UpdateApiKey200JSONResponse{Body: out, Headers: UpdateApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
+}
+
+// mayTouch keeps callers from changing or copying keys that may more than
+// they.
+func (s *server) mayTouch(ctx context.Context, c *call, id string) error {
+	k, err := s.d.Tenants.Key(ctx, c.tenantID(), id)
+	if err != nil {
+		return err
+	}
+	return auth.MayGrant(c.principal, k.ControlRole)
+}
+
+// DeleteApiKey revokes and forgets one key.
+func (s *server) DeleteApiKey(gc context.Context, r DeleteApiKeyRequestObject) (DeleteApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	k, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKey, error) {
+		c.touches("api_key", r.Id, "")
+		if err := s.mayTouch(ctx, c, r.Id); err != nil {
+			return api.ApiKey{}, err
+		}
+		k, err := s.d.Tenants.DeleteKey(ctx, c.tenantID(), r.Id, want)
+		return s.keyOut(k), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !isTrue(r.Params.DryRun) {
+		if err := s.d.Catalog.Wait(ctx, catalog.KindKey, k.Id, k.Revision, waiting(r.Params.Wait)); err != nil {
+			return nil, err
+		}
+	}
+	return DeleteApiKey204Response{}, nil
+}
+
+const maxGrace = 168 * time.Hour
+
+// RotateApiKey replaces a key by a new one.
+func (s *server) RotateApiKey(gc context.Context, r RotateApiKeyRequestObject) (RotateApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	var body api.ApiKeyRotate
+	if r.Body != nil {
+		body = *r.Body
+	}
+	grace, ok := catalog.Duration(or(body.GracePeriod, "0s")).Parse()
+	if !ok || grace > maxGrace {
+		e := errs.Field("grace_period", "grace_period is %s; it must be 0s to 168h", or(body.GracePeriod, ""))
+		e.Limit = "168h"
+		return nil, e
+	}
+	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
+		if err := s.mayTouch(ctx, c, r.Id); err != nil {
+			return api.ApiKeyWithSecret{}, err
+		}
+		k, secret, err := s.d.Tenants.RotateKey(ctx, c.tenantID(), r.Id, grace, timeOf(body.ExpiresAt), want)
+		c.touches("api_key", r.Id, "")
+		return withSecret(s.keyOut(k), secret), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
+		return nil, err
+	}
+	return RotateApiKey201JSONResponse{Body: out, Headers: RotateApiKey201ResponseHeaders{ETag: etag(out.Revision), Location: "/v1/api-keys/" + out.Id}}, nil
+}
+
+// RevokeApiKey ends a key for ever.
+func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (RevokeApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
+	c, ctx := enter(gc)
+	want, err := wanted(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.ApiKey, error) {
+		c.touches("api_key", r.Id, "")
+		k, err := s.d.Tenants.RevokeKey(ctx, c.tenantID(), r.Id, want)
+		return s.keyOut(k), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
+		return nil, err
+	}
+	return RevokeApiKey200JSONResponse{Body: out, Headers: RevokeApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
+}

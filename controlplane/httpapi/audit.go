@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+func eventOut(e controldb.AuditEvent) api.AuditEvent {
+	out := api.AuditEvent{Id: e.ID, At: at(e.At), ActorType: api.AuditActorType(e.ActorType), ActorId: e.ActorID, ApiKeyId: some(e.KeyID), SourceIp: some(e.SourceIP),
+		Action: e.Action, TargetType: e.TargetType, TargetId: some(e.TargetID), NamespaceId: some(e.NamespaceID), Decision: "allowed", Reason: some(e.Reason),
+		RequestId: some(e.RequestID), CreatedAt: at(e.At), UpdatedAt: at(e.At), Revision: 1}
+	if e.Denied {
+		out.Decision = "denied"
+	}
+	return out
+}
+
+// ListAuditEvents shows what was done in the tenant.
+func (s *server) ListAuditEvents(gc context.Context, r ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error) {
+	c, ctx := enter(gc)
+	p := r.Params
+	f := controldb.AuditFilter{From: or(p.From, time.Time{}), To: or(p.To, time.Time{}), ActorID: or(p.ActorId, ""), Action: or(p.Action, ""), TargetID: or(p.TargetId, "")}
+	if p.From != nil && p.To != nil && !p.From.Before(*p.To) {
+		return nil, errs.Field("query.from", "from is not before to")
+	}
+	items, next, err := listed(s, c, p.PageSize, p.PageToken,
+		func(pg tenant.Page) ([]controldb.AuditEvent, error) { return s.d.Audit.List(ctx, c.tenantID(), f, pg) },
+		func(e controldb.AuditEvent) string { return e.ID }, eventOut)
+	if err != nil {
+		return nil, err
+	}
+	return ListAuditEvents200JSONResponse{Items: items, NextPageToken: next}, nil
+}

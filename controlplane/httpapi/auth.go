@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/internal/errs"
+)
+
+// Requests under /v1/auth take an Idempotency-Key and need none: a sign-up
+// twice sends two codes of which either works, a code or a refresh token
+// works once, and answers that hold tokens are not kept.
+
+const refreshCookie = "sluice_refresh"
+
+// setRefresh sets the cookie, or removes it when token is empty.
+func (s *server) setRefresh(c *call, token string, expires time.Time) {
+	cookie := &http.Cookie{Name: refreshCookie, Value: token, Path: "/v1/auth", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: c.gin.Request.TLS != nil || strings.HasPrefix(s.d.Config.PublicURL, "https://")}
+	if token == "" {
+		cookie.MaxAge = -1
+	} else {
+		cookie.Expires = expires
+	}
+	http.SetCookie(c.gin.Writer, cookie)
+}
+
+func (s *server) codeSent() api.CodeSent {
+	return api.CodeSent{ExpiresIn: int32(s.d.Auth.CodeTTL() / time.Second)} //nolint:gosec // minutes
+}
+
+// SignUp asks for a new account.
+func (s *server) SignUp(gc context.Context, r SignUpRequestObject) (SignUpResponseObject, error) {
+	_, ctx := enter(gc)
+	err := s.d.Auth.SignUp(ctx, auth.SignUp{Email: r.Body.Email, Password: r.Body.Password, TenantName: r.Body.TenantName, Locale: string(or(r.Body.Locale, "en"))})
+	if err != nil {
+		return nil, err
+	}
+	return SignUp202JSONResponse(s.codeSent()), nil
+}
+
+// VerifySignUp ends a sign-up.
+func (s *server) VerifySignUp(gc context.Context, r VerifySignUpRequestObject) (VerifySignUpResponseObject, error) {
+	c, ctx := enter(gc)
+	v, err := s.d.Auth.Verify(ctx, r.Body.Email, r.Body.Code, c.device())
+	if err != nil {
+		return nil, err
+	}
+	s.setRefresh(c, v.Grant.RefreshToken, v.Grant.RefreshExpiry)
+	return VerifySignUp200JSONResponse{AccessToken: v.Grant.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(v.Grant.ExpiresIn), TenantId: v.TenantID,
+		NamespaceId: v.NamespaceID, Topic: v.Topic, Group: v.Group, ApiKey: api.IssuedKey{Id: v.KeyID, Secret: v.Secret}}, nil
+}
+
+func lifetime(d time.Duration) int32 { return int32(d / time.Second) } //nolint:gosec // minutes
+
+func session(g auth.Grant) api.Session {
+	return api.Session{AccessToken: g.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(g.ExpiresIn), UserId: g.UserID, TenantId: g.TenantID}
+}
+
+// SignIn begins a session.
+func (s *server) SignIn(gc context.Context, r SignInRequestObject) (SignInResponseObject, error) {
+	c, ctx := enter(gc)
+	email := strings.ToLower(r.Body.Email)
+	if d := s.d.Limiter.Take(ctx, "signin:"+email, s.d.Config.Limits.SignIn); !d.Allowed {
+		return nil, limited("sign_in", email, s.d.Config.Limits.SignIn, d)
+	}
+	g, err := s.d.Auth.SignIn(ctx, r.Body.Email, r.Body.Password, c.device())
+	if err != nil {
+		return nil, err
+	}
+	s.setRefresh(c, g.RefreshToken, g.RefreshExpiry)
+	return SignIn200JSONResponse(session(g)), nil
+}
+
+// RefreshSession exchanges the refresh cookie.
+func (s *server) RefreshSession(gc context.Context, _ RefreshSessionRequestObject) (RefreshSessionResponseObject, error) {
+	c, ctx := enter(gc)
+	cookie, err := c.gin.Request.Cookie(refreshCookie)
+	if err != nil {
+		return nil, errs.E(errs.Unauthenticated, "there is no refresh cookie; sign in").WithReason("session_invalid")
+	}
+	g, err := s.d.Auth.Refresh(ctx, cookie.Value)
+	if err != nil {
+		if errs.Is(err, errs.Unauthenticated) {
+			s.setRefresh(c, "", time.Time{})
+		}
+		return nil, err
+	}
+	s.setRefresh(c, g.RefreshToken, g.RefreshExpiry)
+	return RefreshSession200JSONResponse(session(g)), nil
+}
+
+// SignOut ends the session of the refresh cookie.
+func (s *server) SignOut(gc context.Context, _ SignOutRequestObject) (SignOutResponseObject, error) {
+	c, ctx := enter(gc)
+	if cookie, err := c.gin.Request.Cookie(refreshCookie); err == nil {
+		if err := s.d.Auth.SignOut(ctx, cookie.Value); err != nil {
+			return nil, err
+		}
+	}
+	s.setRefresh(c, "", time.Time{})
+	return SignOut204Response{}, nil
+}
+
+// RequestPasswordReset sends a code.
+func (s *server) RequestPasswordReset(gc context.Context, r RequestPasswordResetRequestObject) (RequestPasswordResetResponseObject, error) {
+	_, ctx := enter(gc)
+	if err := s.d.Auth.RequestReset(ctx, r.Body.Email); err != nil {
+		return nil, err
+	}
+	return RequestPasswordReset202JSONResponse(s.codeSent()), nil
+}
+
+// ConfirmPasswordReset sets a new password.
+func (s *server) ConfirmPasswordReset(gc context.Context, r ConfirmPasswordResetRequestObject) (ConfirmPasswordResetResponseObject, error) {
+	c, ctx := enter(gc)
+	if err := s.d.Auth.ConfirmReset(ctx, r.Body.Email, r.Body.Code, r.Body.Password); err != nil {
+		return nil, err
+	}
+	s.setRefresh(c, "", time.Time{})
+	return ConfirmPasswordReset204Response{}, nil
+}
+
+// CreateToken exchanges an API key for a short JWT.
+func (s *server) CreateToken(gc context.Context, r CreateTokenRequestObject) (CreateTokenResponseObject, error) {
+	c, ctx := enter(gc)
+	id, secret := or(r.Body.ClientId, ""), or(r.Body.ClientSecret, "")
+	if c.basicID != "" {
+		if secret != "" || (id != "" && id != c.basicID) {
+			return oauthInvalid("the key comes by HTTP Basic or in the body, not by both"), nil
+		}
+		id, secret = c.basicID, c.basicKey
+	}
+	if id == "" || secret == "" {
+		return oauthInvalid("client_id and client_secret are missing"), nil
+	}
+	t, err := s.d.Auth.Exchange(ctx, id, secret, string(or(r.Body.Audience, "")), c.addr)
+	var e *errs.Error
+	switch {
+	case err == nil:
+		return CreateToken200JSONResponse{AccessToken: t.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(t.ExpiresIn), Audience: api.TokenAudience(t.Audience)}, nil
+	case errs.Is(err, errs.Unauthenticated), reasonOf(err) == "address_not_allowed":
+		_ = errors.As(err, &e)
+		c.gin.Header("WWW-Authenticate", `Basic realm="sluice"`)
+		return CreateToken401JSONResponse{Error: "invalid_client", ErrorDescription: &e.Message}, nil
+	case errs.Is(err, errs.Forbidden):
+		_ = errors.As(err, &e)
+		return CreateToken400JSONResponse{Error: "unauthorized_client", ErrorDescription: &e.Message}, nil
+	}
+	return nil, err
+}
+
+func oauthInvalid(text string) CreateToken400JSONResponse {
+	return CreateToken400JSONResponse{Error: "invalid_request", ErrorDescription: &text}
+}
+
+// GetJwks shows the public keys.
+func (s *server) GetJwks(gc context.Context, _ GetJwksRequestObject) (GetJwksResponseObject, error) {
+	c, ctx := enter(gc)
+	keys, err := s.d.Auth.JWKs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := GetJwks200JSONResponse{Keys: []api.Jwk{}}
+	for _, k := range keys {
+		out.Keys = append(out.Keys, api.Jwk{Kid: k.KeyID, Kty: k.Type, Alg: k.Algorithm, Use: k.Use, Crv: &k.Curve, X: &k.X})
+	}
+	c.gin.Header("Cache-Control", "public, max-age=300")
+	return out, nil
+}

@@ -1,0 +1,186 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/internal/errs"
+)
+
+// tailBuffer is how many messages wait for a slow reader; more are dropped
+// and counted.
+const tailBuffer = 256
+
+// TailMessages watches messages as they arrive.
+func (s *server) TailMessages(gc context.Context, r TailMessagesRequestObject) (TailMessagesResponseObject, error) {
+	c, ctx := enter(gc)
+	if err := s.d.Catalog.CheckReadable(ctx, c.tenantID(), r.Ns, r.Topic); err != nil {
+		return nil, err
+	}
+	if s.d.Messages == nil {
+		return nil, errNoData()
+	}
+	req := catalog.TailRequest{NamespaceID: r.Ns, Topic: r.Topic, Tag: or(r.Params.Tag, ""), Since: or(r.Params.Since, time.Time{})}
+	var err error
+	if req.Offsets, err = readPlace(r.Params.LastEventID); err != nil {
+		return nil, err
+	}
+	return &tail{s: s, c: c, ctx: ctx, req: req}, nil
+}
+
+// A place is `queue.offset` for each queue, joined by `-`: the next offset of
+// each. It is the id of an event, and what Last-Event-ID brings back.
+func readPlace(id *string) (map[int32]int64, error) {
+	if id == nil {
+		return nil, nil
+	}
+	out := map[int32]int64{}
+	for part := range strings.SplitSeq(*id, "-") {
+		q, o, ok := strings.Cut(part, ".")
+		queue, err1 := strconv.ParseInt(q, 10, 32)
+		offset, err2 := strconv.ParseInt(o, 10, 64)
+		if !ok || err1 != nil || err2 != nil || queue < 0 || offset < 0 {
+			return nil, errs.Field("header.Last-Event-ID", "this is no id of an event of a tail")
+		}
+		out[int32(queue)] = offset
+	}
+	return out, nil
+}
+
+func writePlace(place map[int32]int64) string {
+	queues := make([]int32, 0, len(place))
+	for q := range place {
+		queues = append(queues, q)
+	}
+	sort.Slice(queues, func(i, j int) bool { return queues[i] < queues[j] })
+	parts := make([]string, len(queues))
+	for i, q := range queues {
+		parts[i] = fmt.Sprintf("%d.%d", q, place[q])
+	}
+	return strings.Join(parts, "-")
+}
+
+// tail is the answer: it runs until the reader goes away.
+type tail struct {
+	s   *server
+	c   *call
+	ctx context.Context //nolint:containedctx // of the request that this answers
+	req catalog.TailRequest
+}
+
+// VisitTailMessagesResponse writes events. One goroutine reads the data plane
+// and ends before this returns; this one writes.
+func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	messages := make(chan catalog.StoredMessage, tailBuffer)
+	ready := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	var dropped atomic.Int64
+	req := t.req
+	req.Ready = func() {
+		select {
+		case ready <- struct{}{}:
+		default:
+		}
+	}
+	req.Each = func(m catalog.StoredMessage) error {
+		select {
+		case messages <- m:
+		default:
+			dropped.Add(1)
+		}
+		return nil
+	}
+	go func() { ended <- t.s.d.Messages.Tail(ctx, req) }()
+	done := false
+	defer func() {
+		cancel()
+		if !done {
+			<-ended
+		}
+	}()
+
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	out := &events{w: w, flush: http.NewResponseController(w), place: map[int32]int64{}}
+	for q, o := range t.req.Offsets {
+		out.place[q] = o
+	}
+	beat := time.NewTicker(t.s.d.Config.KeepAlive)
+	defer beat.Stop()
+	out.comment("tail of " + t.req.Topic)
+	for out.err == nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ready:
+			out.event("ready", "", struct{}{})
+		case m := <-messages:
+			if n := dropped.Swap(0); n > 0 {
+				out.event("dropped", "", map[string]string{"messages": strconv.FormatInt(n, 10)})
+			}
+			out.message(m)
+		case <-beat.C:
+			out.comment("beat")
+		case err := <-ended:
+			done = true
+			if err != nil && !errors.Is(err, context.Canceled) {
+				if errs.CodeOf(err) == errs.Internal {
+					t.s.d.Logger.Error("tail failed", "request_id", t.c.requestID, "err", err)
+				}
+				out.event("problem", "", t.s.problem(t.c.gin, t.c, err))
+			}
+			return out.err
+		}
+	}
+	return out.err
+}
+
+// events writes server-sent events; after an error it writes nothing more.
+type events struct {
+	w     http.ResponseWriter
+	flush *http.ResponseController
+	place map[int32]int64
+	err   error
+}
+
+func (e *events) write(text string) {
+	if e.err != nil {
+		return
+	}
+	if _, e.err = e.w.Write([]byte(text)); e.err == nil {
+		e.err = e.flush.Flush()
+	}
+}
+
+func (e *events) comment(text string) { e.write(": " + text + "\n\n") }
+
+func (e *events) event(name, id string, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		e.err = err
+		return
+	}
+	line := "event: " + name + "\n"
+	if id != "" {
+		line += "id: " + id + "\n"
+	}
+	e.write(line + "data: " + string(text) + "\n\n")
+}
+
+func (e *events) message(m catalog.StoredMessage) {
+	e.place[m.Queue] = m.Offset + 1
+	e.event("message", writePlace(e.place), messageOut(m))
+}

@@ -1,0 +1,61 @@
+# Sluice. `make` lists the targets. docs: README.md
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+GO ?= go
+CONSOLE_SOURCES := $(shell find console/src console/public console/index.html console/package.json console/package-lock.json console/vite.config.ts -type f 2>/dev/null)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## build everything and start Sluice on embedded defaults in ./var
+	@exec bin/sluice standalone --data ./var
+
+.PHONY: build
+build: console/dist/index.html ## bin/sluice and bin/terraform-provider-sluice, console embedded
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/terraform-provider-sluice ./terraform
+
+console/node_modules/.package-lock.json: console/package.json console/package-lock.json
+	cd console && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+console/dist/index.html: console/node_modules/.package-lock.json $(CONSOLE_SOURCES)
+	cd console && npm run --silent build
+	@touch $@
+
+.PHONY: test
+test: build ## set up what tests need (Debian packages as root) and run all of them
+	cd console && npm run --silent test
+	scripts/test-services.sh $(GO) test -timeout 40m ./...
+
+.PHONY: check
+check: console/node_modules/.package-lock.json ## format, vet, staticcheck, import fences, generated code clean, tests under the race detector
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) test ./internal/arch
+	cd console && npm run --silent check
+	scripts/generate-clean.sh
+	scripts/test-services.sh $(GO) test -race -timeout 80m ./...
+
+.PHONY: generate
+generate: console/node_modules/.package-lock.json ## regenerate all generated code
+	$(GO) generate ./...
+	cd console && npm run --silent generate
+
+.PHONY: demo
+demo: build ## a new user's first minutes, step by step with times, and exact counts over a kill -9
+	@$(GO) run ./internal/demo
+
+.PHONY: interop
+interop: build ## every official SDK against a fresh Sluice; ROWS=pattern picks
+	@$(GO) run ./internal/interop $(if $(ROWS),-rows '$(ROWS)')
+
+.PHONY: clean
+clean: ## remove what was built; ./var stays
+	rm -rf bin console/node_modules console/dist/assets console/dist/index.html

@@ -1,0 +1,262 @@
+// Package messages is the control plane's way to the messages of one
+// namespace: it sends, looks, tails and measures lag on behalf of people, as
+// the system principal. Names are bare in both directions; the caller has
+// checked permissions.
+//
+// It reads through RocketMQ's own requests, outside of any group: looking moves
+// no offset and is not billed as a delivery.
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/mqclient"
+	"github.com/sluicemq/sluice/dataplane/policy"
+	"github.com/sluicemq/sluice/dataplane/wire"
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Service implements catalog.Messages over one broker group.
+type Service struct {
+	broker mqclient.Node
+	now    func() time.Time
+}
+
+var _ catalog.Messages = (*Service)(nil)
+
+// New makes a Service on the master of a broker group.
+func New(broker mqclient.Node, now func() time.Time) *Service {
+	return &Service{broker: broker, now: now}
+}
+
+// physical wraps a bare topic name, also `%RETRY%group` and `%DLQ%group`.
+func physical(namespaceID, topic string) string {
+	for _, prefix := range []string{policy.RetryPrefix, policy.DLQPrefix} {
+		if group, ok := strings.CutPrefix(topic, prefix); ok {
+			return prefix + policy.PhysicalName(namespaceID, group)
+		}
+	}
+	return policy.PhysicalName(namespaceID, topic)
+}
+
+// bare is the way back; ok is false for a name of another namespace.
+func bare(namespaceID, name string) (string, bool) {
+	prefix, ns, rest, ok := policy.SplitPhysical(name)
+	return prefix + rest, ok && ns == namespaceID
+}
+
+// failure gives an answer of the broker its code.
+func failure(err error) error {
+	var answer *mqclient.Error
+	if !errors.As(err, &answer) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		e := errs.E(errs.Unavailable, "the broker does not answer; try again in a moment: %w", err)
+		e.RetryAfter = time.Second
+		return e
+	}
+	switch answer.Code {
+	case wire.TopicNotExist, wire.QueryNotFound, wire.NoMessage, wire.SubscriptionGroupNotExist:
+		return errs.E(errs.NotFound, "%s: %w", answer.Text, err)
+	case wire.MessageIllegal, wire.InvalidParameter:
+		return errs.E(errs.Invalid, "%s: %w", answer.Text, err)
+	case wire.SystemBusy, wire.ServiceNotAvailable:
+		e := errs.E(errs.Unavailable, "the broker takes no messages now; try again in a moment: %w", err)
+		e.RetryAfter = time.Second
+		return e
+	}
+	return fmt.Errorf("broker: %w", err)
+}
+
+// Send implements catalog.Messages.
+func (s *Service) Send(ctx context.Context, m catalog.Outgoing) (catalog.Sent, error) {
+	topic := physical(m.NamespaceID, m.Topic)
+	queue := int32(-1)
+	if m.Queue != nil {
+		queue = *m.Queue
+	}
+	props := message.AppendProperties(nil, m.Properties)
+	if m.Tag != "" {
+		props = message.AppendProperty(props, message.KeyTags, m.Tag)
+	}
+	if len(m.Keys) > 0 {
+		props = message.AppendProperty(props, message.KeyKeys, strings.Join(m.Keys, " "))
+	}
+	r, err := s.broker.Send(ctx, mqclient.SendRequest{Topic: topic, QueueID: queue, Body: m.Body, Properties: props, Actor: m.ActorID, Born: s.now()})
+	if err != nil {
+		return catalog.Sent{}, failure(err)
+	}
+	return catalog.Sent{MessageID: r.MessageID, Queue: r.QueueID, Offset: r.QueueOffset, StoredAt: s.now()}, nil
+}
+
+// Lag implements catalog.Messages.
+func (s *Service) Lag(ctx context.Context, namespaceID tenant.ID, group string) ([]catalog.QueueLag, error) {
+	progress, err := s.broker.GroupStats(ctx, policy.PhysicalName(namespaceID, group), "")
+	if err != nil {
+		return nil, failure(err)
+	}
+	mins := map[string]int64{}
+	var out []catalog.QueueLag
+	for _, p := range progress {
+		topic, ok := bare(namespaceID, p.Topic)
+		if !ok {
+			continue
+		}
+		if _, known := mins[key(p.Topic, p.QueueID)]; !known {
+			stats, err := s.broker.TopicStats(ctx, p.Topic)
+			if err != nil {
+				return nil, failure(err)
+			}
+			for _, q := range stats {
+				mins[key(p.Topic, q.QueueID)] = q.MinOffset
+			}
+		}
+		out = append(out, catalog.QueueLag{
+			Topic: topic, Queue: p.QueueID, MinOffset: mins[key(p.Topic, p.QueueID)], MaxOffset: p.BrokerOffset,
+			Committed: p.ConsumerOffset, Lag: max(0, p.BrokerOffset-max(0, p.ConsumerOffset)),
+		})
+	}
+	slices.SortFunc(out, func(a, b catalog.QueueLag) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return int(a.Queue - b.Queue)
+	})
+	return out, nil
+}
+
+func key(topic string, queue int32) string { return topic + "/" + strconv.Itoa(int(queue)) }
+
+// Tail implements catalog.Messages: one long poll a queue, one goroutine that
+// calls r.Each.
+func (s *Service) Tail(ctx context.Context, r catalog.TailRequest) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	topic := physical(r.NamespaceID, r.Topic)
+	starts, err := s.starts(ctx, topic, r)
+	if err != nil {
+		return err
+	}
+	found := make(chan catalog.StoredMessage)
+	failed := make(chan error, len(starts))
+	var wg sync.WaitGroup
+	for queue, offset := range starts {
+		wg.Go(func() { failed <- s.follow(ctx, r.NamespaceID, topic, queue, offset, r.Tag, found) })
+	}
+	defer wg.Wait()
+	defer cancel() // runs first: the polls end, then they are waited for
+	if r.Ready != nil {
+		r.Ready()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case m := <-found:
+			if err := r.Each(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// starts is the next offset of every queue of the topic.
+func (s *Service) starts(ctx context.Context, topic string, r catalog.TailRequest) (map[int32]int64, error) {
+	stats, err := s.broker.TopicStats(ctx, topic)
+	if err != nil {
+		return nil, failure(err)
+	}
+	out := make(map[int32]int64, len(stats))
+	for _, q := range stats {
+		offset, given := r.Offsets[q.QueueID]
+		switch {
+		case given:
+			out[q.QueueID] = max(offset, q.MinOffset)
+		case r.Since.IsZero():
+			out[q.QueueID] = q.MaxOffset
+		default:
+			if out[q.QueueID], err = s.broker.OffsetByTime(ctx, topic, q.QueueID, r.Since); err != nil {
+				return nil, failure(err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Times of one long poll of a tail.
+const (
+	hold     = 15 * time.Second
+	holdCall = hold + 10*time.Second
+)
+
+func (s *Service) follow(ctx context.Context, namespaceID, topic string, queue int32, offset int64, tag string, found chan<- catalog.StoredMessage) error {
+	for {
+		call, cancel := context.WithTimeout(ctx, holdCall)
+		r, err := s.broker.Pull(call, mqclient.PullRequest{Topic: topic, QueueID: queue, Offset: offset, Hold: hold, Tags: tag})
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return failure(err)
+		}
+		for _, m := range r.Messages {
+			if got, _ := message.GetProperty(m.Properties, message.KeyTags); tag != "" && got != tag {
+				continue // the broker compares hashes
+			}
+			select {
+			case found <- shown(namespaceID, m):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		offset = r.Next
+	}
+}
+
+// shown is a stored message in the words of the user's world. Its slices are
+// its own.
+func shown(namespaceID string, m message.Message) catalog.StoredMessage {
+	topic, _ := bare(namespaceID, m.Topic)
+	out := catalog.StoredMessage{
+		MessageID: message.OffsetID(m.StoreHost, m.PhysicalOffset), Topic: topic, Queue: m.QueueID, Offset: m.QueueOffset, Body: slices.Clone(m.Body),
+		Properties: map[string]string{}, BornAt: time.UnixMilli(m.BornTimestamp).UTC(), StoredAt: time.UnixMilli(m.StoreTimestamp).UTC(),
+		BornHost: m.BornHost.String(), ReconsumeTimes: m.ReconsumeTimes,
+	}
+	for k, v := range message.Properties(m.Properties) {
+		switch name := string(k); {
+		case name == message.KeyTags:
+			out.Tag = string(v)
+		case name == message.KeyKeys:
+			out.Keys = strings.Fields(string(v))
+		case name == message.KeyShardingKey:
+			out.MessageGroup = string(v)
+		case strings.HasPrefix(name, policy.OwnPrefix):
+		default:
+			out.Properties[name] = string(v)
+		}
+	}
+	for _, name := range []string{message.KeyRetryTopic, message.KeyRealTopic, message.KeyDLQOriginTopic, message.KeyProducerGroup, message.KeyOriginGroup} {
+		if v, ok := out.Properties[name]; ok {
+			if v, ok = bare(namespaceID, v); ok {
+				out.Properties[name] = v
+			} else {
+				delete(out.Properties, name)
+			}
+		}
+	}
+	return out
+}

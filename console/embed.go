@@ -10,14 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
-// Index is the page that every path of the console is answered with.
+// Index is the page that every path of the console is answered with. It names files by paths from the root
+// (src="/assets/…"); a server that serves the console under a prefix puts the prefix in front of them. All other files
+// find each other relative to where they lie.
 const Index = "index.html"
-
-// BaseTag is the text of Index that names the path under which the console is served. A server that serves it
-// under a prefix replaces it by a base element with that prefix, which ends in a slash.
-const BaseTag = `<base href="/" />`
 
 // ErrNotBuilt tells that the binary was built without the console.
 var ErrNotBuilt = errors.New("console is not built: run `npm ci && npm run build` in console/ and build the binary again")
@@ -26,7 +25,7 @@ var ErrNotBuilt = errors.New("console is not built: run `npm ci && npm run build
 var files embed.FS
 
 // FS returns the built console, rooted where Index lies. Files under assets/ have a hash of their content in their
-// names and never change; beside each text file lie the same bytes compressed, with .gz and .br added to the name.
+// names and never change; beside the larger ones lie the same bytes compressed, see Encoded.
 // The error is ErrNotBuilt when there is no build inside the binary. The file system is read-only and safe for use
 // by many goroutines.
 func FS() (fs.FS, error) {
@@ -42,4 +41,31 @@ func open(all fs.FS) (fs.FS, error) {
 		return nil, ErrNotBuilt
 	}
 	return dist, nil
+}
+
+// Encoded chooses the copy of a file that a client takes, by its Accept-Encoding header: the name of the file to send
+// and its Content-Encoding, which is empty for the file itself. Whoever sends the copy also sends the Content-Type of
+// name and "Vary: Accept-Encoding".
+func Encoded(dist fs.FS, name, acceptEncoding string) (file, encoding string) {
+	for _, c := range []struct{ encoding, suffix string }{{"br", ".br"}, {"gzip", ".gz"}} {
+		if !accepts(acceptEncoding, c.encoding) {
+			continue
+		}
+		if _, err := fs.Stat(dist, name+c.suffix); err == nil {
+			return name + c.suffix, c.encoding
+		}
+	}
+	return name, ""
+}
+
+func accepts(header, encoding string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		token, weight, _ := strings.Cut(part, ";")
+		if !strings.EqualFold(strings.TrimSpace(token), encoding) {
+			continue
+		}
+		q, ok := strings.CutPrefix(strings.TrimSpace(weight), "q=")
+		return !ok || strings.Trim(q, "0.") != ""
+	}
+	return false
 }

@@ -1,10 +1,14 @@
 import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vitest/config';
 
-// Everything is addressed relative to <base href>, so one build serves at "/" and under any path prefix.
 export default defineConfig({
-  base: './',
+  base: '/',
   plugins: [react()],
+  // Files find each other relative to where they lie, so one build serves at any path; only index.html names paths from
+  // the root.
+  experimental: {
+    renderBuiltUrl: (_, { hostType }) => (hostType === 'html' ? undefined : { relative: true }),
+  },
   build: {
     target: 'es2022',
     manifest: 'manifest.json',

@@ -73,7 +73,9 @@ for (const entry of readdirSync(dist, { recursive: true, withFileTypes: true }))
   writeFileSync(`${path}.gz`, gzipSync(data, { level: 9 }));
   writeFileSync(
     `${path}.br`,
-    brotliCompressSync(data, { params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: data.length } }),
+    brotliCompressSync(data, {
+      params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: data.length },
+    }),
   );
 }
 if (over > 0) {

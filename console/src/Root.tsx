@@ -28,7 +28,7 @@ export function Root() {
   );
 }
 
-const lightPaths = new Set(['/sign-up', '/verify', '/sign-in', '/password-reset', '/start']);
+const lightPaths = new Set(['/sign-up', '/verify', '/sign-in', '/password-reset', '/reset-password', '/start']);
 
 function pageAt(page: string): ReactNode {
   switch (page) {
@@ -39,6 +39,7 @@ function pageAt(page: string): ReactNode {
     case '/sign-in':
       return <SignIn />;
     case '/password-reset':
+    case '/reset-password':
       return <PasswordReset />;
     case '/start':
       return (

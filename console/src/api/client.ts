@@ -5,9 +5,13 @@ import { Session } from './session';
 
 export type Schemas = components['schemas'];
 
+// Built files lie in assets/, one level below the path that the console is served under.
+const up = import.meta.env.DEV ? '/' : '..';
+const root = new URL(up, import.meta.url);
+
 /** The path that the console is served under, with a slash at the end. */
-export const basePath = new URL(document.baseURI).pathname;
-const baseURL = new URL('.', document.baseURI).href.replace(/\/$/, '');
+export const basePath = root.pathname;
+const baseURL = root.href.replace(/\/$/, '');
 
 /** Address of something this server serves outside the console, such as /v1 or /mailbox. */
 export function serverURL(path: string): string {

@@ -53,11 +53,3 @@ export function useAddress(): { path: string; query: URLSearchParams } {
   );
   return { path: pathOf(full), query: new URLSearchParams(full.split('?')[1] ?? '') };
 }
-
-/** A path to come back to after signing in; anything that is not a path of this console is refused. */
-export function safeNext(next: string | null): string {
-  if (!next?.startsWith('/') || next.startsWith('//') || next.includes('\\')) {
-    return '/';
-  }
-  return next;
-}

@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, session } from '../api/client';
-import { go, safeNext, useAddress } from '../lib/location';
+import { go, useAddress } from '../lib/location';
+import { safeNext } from '../lib/next';
 import { useForm } from './form';
 import { Button, Field, Go, LightPage, ProblemNote } from './ui';
 

@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { groupCode, hclName, hclString, keyCode, shellWord, topicCode } from './ascode';
+
+it('writes a topic as a command and as Terraform', () => {
+  const code = topicCode('k7m2q9x4w1bz', { name: 'orders', type: 'FIFO', queues: 8, retention: '72h' });
+  expect(code.cli).toBe('sluice topic create orders --namespace k7m2q9x4w1bz --type FIFO --queues 8 --retention 72h');
+  expect(code.hcl).toBe(`resource "sluice_topic" "orders" {
+  namespace_id = "k7m2q9x4w1bz"
+  name         = "orders"
+  type         = "FIFO"
+  queues       = 8
+  retention    = "72h"
+}
+`);
+});
+
+it('writes groups and keys', () => {
+  expect(groupCode('k7m2q9x4w1bz', { name: 'billing', retry: { max_attempts: 3 } }).hcl).toContain(
+    'retry        = { max_attempts = 3 }',
+  );
+  const key = keyCode({
+    name: 'my key',
+    scopes: [{ namespace_id: 'k7m2q9x4w1bz', permissions: ['PUB', 'SUB'], topics: ['orders*'] }],
+    allowed_cidrs: ['203.0.113.0/24'],
+  });
+  expect(key.cli).toBe(
+    "sluice key create 'my key' --namespace k7m2q9x4w1bz --permissions PUB,SUB --topics 'orders*' --allowed-cidrs 203.0.113.0/24",
+  );
+  expect(key.hcl).toContain('resource "sluice_api_key" "my_key"');
+  expect(key.hcl).toContain(
+    'scope         = [{ namespace_id = "k7m2q9x4w1bz", permissions = ["PUB", "SUB"], topics = ["orders*"] }]',
+  );
+});
+
+it('quotes what a shell or Terraform would read as something else', () => {
+  expect(shellWord("it's $HOME")).toBe("'it'\\''s $HOME'");
+  expect(hclString('${var.x} "q" %{if}')).toBe('"$${var.x} \\"q\\" %%{if}"');
+  expect(hclName('9 lives')).toBe('_9_lives');
+});

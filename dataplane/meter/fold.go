@@ -19,6 +19,7 @@ type fold struct {
 	cfg Config
 
 	mu      sync.Mutex
+	begun   bool // a record was counted since the start
 	source  string
 	next    int64 // commit-log offset behind the last counted record
 	minute  int64 // minute of the last counted record; never goes back
@@ -67,26 +68,32 @@ func openFold(cfg Config) (*fold, error) {
 	return f, nil
 }
 
-// from returns where counting goes on. A log that ends before the checkpoint
-// lost its tail in a power failure: what was counted stays counted, and what is
-// appended now must not be taken for it.
-func (f *fold) from(logEnd int64) int64 {
+// from returns where counting goes on.
+func (f *fold) from() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.next > logEnd {
-		f.cfg.Logger.Error("the commit log ends before what was counted: its tail was lost", "counted_to", f.next, "log_end", logEnd)
-		f.next = logEnd
-	}
 	return f.next
+}
+
+// beginLocked notices a log that ends before the checkpoint: a power failure took its
+// tail. What was counted stays counted, and what is appended now must not be
+// taken for it.
+func (f *fold) beginLocked(offset int64) {
+	if f.begun {
+		return
+	}
+	f.begun = true
+	if offset < f.next {
+		f.cfg.Logger.Error("the commit log ended before what was counted: its tail was lost", "counted_to", f.next, "goes_on_at", offset)
+		f.next = offset
+	}
 }
 
 func (f *fold) apply(offset int64, rec []byte) {
 	r, err := message.Parse(rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if offset < f.next {
-		return // counted before the restart
-	}
+	f.beginLocked(offset)
 	f.next = offset + int64(len(rec))
 	if err != nil {
 		return

@@ -91,7 +91,7 @@ type Config struct {
 	Broker    string           // name in reports
 	Secret    []byte           // key of the reports' HMAC
 	Retention time.Duration    // how long a stored message counts as stored
-	LogEnd    func() int64     // end of the readable commit log; asked after the store has recovered
+	LogEnd    func() int64     // end of the readable commit log; asked from the first Tick on
 	Now       func() time.Time // wall clock
 	Logger    *slog.Logger
 }
@@ -223,10 +223,11 @@ func (m *Meter) Connected(cell Cell) (closed func()) {
 }
 
 // FoldFrom is the commit-log offset from which Fold must be called.
-func (m *Meter) FoldFrom() int64 { return m.fold.from(m.cfg.LogEnd()) }
+func (m *Meter) FoldFrom() int64 { return m.fold.from() }
 
 // Fold counts one stored record; the store calls it once for each record in
-// log order, after every restart from FoldFrom on. rec is not kept.
+// log order, after every restart from FoldFrom on, or from the log's end if
+// that lies before. rec is not kept.
 func (m *Meter) Fold(offset int64, rec []byte) { m.fold.apply(offset, rec) }
 
 // Close saves the fold's checkpoint and unmaps the counter file, which the next

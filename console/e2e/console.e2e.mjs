@@ -127,16 +127,16 @@ async function walk() {
   });
 
   await step('wrong input is named beside its field', async () => {
-    await page.getByLabel('Mail address').fill('nobody');
-    await page.getByLabel('Password').fill('short');
+    await page.getByLabel('Mail address', { exact: true }).fill('nobody');
+    await page.getByLabel('Password', { exact: true }).fill('short');
     await page.getByRole('button', { name: 'Create the account' }).click();
     await page.getByText('Too short: at least 10 characters').waitFor();
   });
 
   await step('sign-up', async () => {
-    await page.getByLabel('Mail address').fill(email);
-    await page.getByLabel('Password').fill(password);
-    await page.getByLabel('Organisation').fill(`Console ${stamp}`);
+    await page.getByLabel('Mail address', { exact: true }).fill(email);
+    await page.getByLabel('Password', { exact: true }).fill(password);
+    await page.getByLabel('Organisation', { exact: true }).fill(`Console ${stamp}`);
     const at = performance.now();
     await page.getByRole('button', { name: 'Create the account' }).click();
     await page.waitForURL('**/verify');
@@ -146,7 +146,7 @@ async function walk() {
 
   await step('verify with the code from the mail', async () => {
     const code = await codeFromMailbox();
-    await page.getByLabel('Code from the mail').fill(code);
+    await page.getByLabel('Code from the mail', { exact: true }).fill(code);
     await page.getByRole('button', { name: 'Confirm' }).click();
     await page.waitForURL('**/start?ns=*');
     ns = new URL(page.url()).searchParams.get('ns') ?? '';
@@ -199,7 +199,7 @@ async function walk() {
   await step('create a topic', async () => {
     await page.getByTestId('create-topic').click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Name').fill('orders');
+    await dialog.getByLabel('Name', { exact: true }).fill('orders');
     await dialog.getByText('sluice topic create orders').waitFor();
     await dialog.getByRole('tab', { name: 'Terraform' }).click();
     await dialog.getByText('resource "sluice_topic" "orders"').waitFor();
@@ -213,7 +213,7 @@ async function walk() {
   await step('the same name again is refused and says so', async () => {
     await page.goto(`${base}/n/${ns}/topics`);
     await page.getByTestId('create-topic').click();
-    await page.getByRole('dialog').getByLabel('Name').fill('orders');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('orders');
     // The refusal is the point here; the browser logs it as a failed load.
     const before = failures.length;
     await page.getByTestId('submit-topic').click();
@@ -224,8 +224,8 @@ async function walk() {
 
   await step('send to it, tail it, find it', async () => {
     await page.goto(`${base}/n/${ns}/topics/orders?tab=send`);
-    await page.getByLabel('Body').fill('{"order":9007199254740993}');
-    await page.getByLabel('Tag').fill('created');
+    await page.getByLabel('Body', { exact: true }).fill('{"order":9007199254740993}');
+    await page.getByLabel('Tag', { exact: true }).fill('created');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText(/Stored in queue \d+ at offset 0/).waitFor();
     await page.getByRole('tab', { name: 'Messages' }).click();
@@ -257,7 +257,7 @@ async function walk() {
     await page.getByRole('link', { name: 'API keys' }).click();
     await page.getByTestId('create-key').click();
     const form = page.getByRole('dialog');
-    await form.getByLabel('Name').fill('billing');
+    await form.getByLabel('Name', { exact: true }).fill('billing');
     await look('key-dialog');
     await page.getByTestId('submit-key').click();
     const secret = (await page.getByTestId('secret').textContent()) ?? '';
@@ -316,7 +316,7 @@ async function walk() {
 
   await step('dark theme', async () => {
     await page.goto(`${base}/n/${ns}/topics`);
-    await page.getByLabel('Theme').selectOption('dark');
+    await page.getByLabel('Theme', { exact: true }).selectOption('dark');
     await page.getByRole('link', { name: 'orders', exact: true }).waitFor();
     await look('topics-dark');
     await page.getByRole('link', { name: 'Usage' }).click();

@@ -1,6 +1,5 @@
 import './tokens.css';
 import './light/light.css';
-import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { startI18n } from './i18n';
 import { Root } from './Root';
@@ -8,10 +7,7 @@ import { Root } from './Root';
 startI18n().then(() => {
   const at = document.getElementById('root');
   if (at) {
-    createRoot(at).render(
-      <StrictMode>
-        <Root />
-      </StrictMode>,
-    );
+    // Not in StrictMode: it mounts everything twice, and the router of the console is bound to the one history.
+    createRoot(at).render(<Root />);
   }
 });

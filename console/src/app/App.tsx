@@ -11,7 +11,13 @@ export function App() {
     const queries = newQueryClient();
     return { queries, router: newRouter(queries) };
   });
-  useEffect(() => () => queries.clear(), [queries]);
+  useEffect(
+    () => () => {
+      queries.clear();
+      router.history.destroy();
+    },
+    [queries, router],
+  );
   return (
     <QueryClientProvider client={queries}>
       <RouterProvider router={router} />

@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { Link, Outlet, useNavigate, useParams } from '@tanstack/react-router';
+import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
 import { App as AntApp, Button, ConfigProvider, Dropdown, Form, Input, Modal, Select, theme } from 'antd';
 import en from 'antd/locale/en_US';
 import zh from 'antd/locale/zh_CN';
@@ -53,13 +53,29 @@ export function Shell() {
         </header>
         <div className="shell-body">
           <Navigation />
-          <main id="content" tabIndex={-1}>
-            <Outlet />
-          </main>
+          <Content />
         </div>
         <Reauthenticate />
       </AntApp>
     </ConfigProvider>
+  );
+}
+
+/** The page itself. It takes the focus when the page changes, so that keyboards and screen readers begin there. */
+function Content() {
+  const path = useLocation({ select: (l) => l.pathname });
+  const box = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current !== path) {
+      before.current = path;
+      box.current?.focus({ preventScroll: true });
+    }
+  }, [path]);
+  return (
+    <main id="content" tabIndex={-1} ref={box}>
+      <Outlet />
+    </main>
   );
 }
 

@@ -34,6 +34,7 @@ it('writes groups and keys', () => {
 
 it('quotes what a shell or Terraform would read as something else', () => {
   expect(shellWord("it's $HOME")).toBe("'it'\\''s $HOME'");
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the template of another language is meant
   expect(hclString('${var.x} "q" %{if}')).toBe('"$${var.x} \\"q\\" %%{if}"');
   expect(hclName('9 lives')).toBe('_9_lives');
 });

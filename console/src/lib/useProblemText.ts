@@ -1,27 +1,11 @@
 import { useTranslation } from 'react-i18next';
 import type { ApiProblem } from '../api/problem';
 
-const known = [
-  'invalid',
-  'unauthenticated',
-  'forbidden',
-  'not_found',
-  'conflict',
-  'precondition_failed',
-  'unprocessable',
-  'quota_exceeded',
-  'rate_limited',
-  'unavailable',
-  'internal',
-  'offline',
-  'console',
-] as const;
-
 /** The title in the user's language where there is one for the code, else the server's; the detail as it was said. */
 export function useProblemText(problem: ApiProblem): { title: string; detail: string } {
-  const { t } = useTranslation();
-  const code = known.find((k) => k === problem.code);
-  const title = code ? t(`problem.code.${code}`) : problem.title || t('problem.code.internal');
+  const { t, i18n } = useTranslation();
+  const key = `problem.code.${problem.code}` as 'problem.code.internal';
+  const title = i18n.exists(key) ? t(key) : problem.title || t('problem.code.internal');
   const details = [problem.detail];
   if (problem.quota) {
     details.push(

@@ -25,7 +25,7 @@ func (s *server) setRefresh(c *call, token string, expires time.Time) {
 	if token == "" {
 		cookie.MaxAge = -1
 	} else {
-		cookie.Expires = expires
+		cookie.MaxAge = max(1, int(expires.Sub(s.d.Now())/time.Second)) // relative: the clock of the browser may be wrong
 	}
 	http.SetCookie(c.gin.Writer, cookie)
 }

@@ -59,7 +59,7 @@ func Open(ctx context.Context, dsn string, log *slog.Logger) (*DB, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(dsn, "sqlite:"):
-		err = db.openSQLite(strings.TrimPrefix(dsn, "sqlite:"))
+		err = db.openSQLiteTurn(ctx, strings.TrimPrefix(dsn, "sqlite:"))
 	case strings.HasPrefix(dsn, "mysql://"):
 		err = db.openMySQL(dsn)
 	default:
@@ -80,6 +80,25 @@ func schemeOf(dsn string) string {
 		return dsn[:i] + ":…"
 	}
 	return dsn
+}
+
+// openSQLiteTurn opens again when another process is just switching a new file
+// to WAL: SQLite does not let the busy timeout wait for that.
+func (db *DB) openSQLiteTurn(ctx context.Context, path string) error {
+	const turns, pause = 100, 20 * time.Millisecond
+	for n := 1; ; n++ {
+		err := db.openSQLite(path)
+		if err == nil || !retryable(err) || n == turns {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(err, ctx.Err())
+		}
+	}
 }
 
 func (db *DB) openSQLite(path string) error {

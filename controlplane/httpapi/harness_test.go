@@ -1,0 +1,340 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3filter"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/controlplane/cache"
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/mail"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
+	"github.com/sluicemq/sluice/tenant"
+	"github.com/sluicemq/sluice/tenant/tenantdb"
+)
+
+// clock is the time of a test; it moves only when told to.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time // guarded by mu
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// system is the whole control plane but fleet and data plane.
+type system struct {
+	t        *testing.T
+	clock    *clock
+	db       *sqldb.DB
+	auth     *auth.Service
+	tenants  *tenant.Service
+	catalog  *catalog.Service
+	source   *controldb.Source
+	mailer   *mail.Mailer
+	fleet    *readyFleet
+	messages *memoryMessages
+	server   *httptest.Server
+	api      *apiclient.SDK // without credentials
+	srv      *server
+	observed func() map[string]int
+}
+
+// readyFleet is a data plane that takes everything at once.
+type readyFleet struct {
+	source catalog.Source
+	mu     sync.Mutex
+	woken  int // guarded by mu
+}
+
+func (f *readyFleet) Wake(tenant.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.woken++
+}
+
+func (f *readyFleet) WaitReady(ctx context.Context, kind catalog.Kind, id tenant.ID, revision int64) error {
+	return f.source.MarkReady(ctx, kind, id, revision)
+}
+
+// memoryMessages keeps messages in memory.
+type memoryMessages struct {
+	mu     sync.Mutex
+	now    func() time.Time
+	stored map[string][]catalog.StoredMessage // guarded by mu
+	tails  []chan catalog.StoredMessage       // guarded by mu
+}
+
+func (m *memoryMessages) Send(_ context.Context, o catalog.Outgoing) (catalog.Sent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	place := o.NamespaceID + "%" + o.Topic
+	n := len(m.stored[place])
+	msg := catalog.StoredMessage{MessageID: fmt.Sprintf("MSG%029d", n), Topic: o.Topic, Offset: int64(n), Body: o.Body, Tag: o.Tag, Keys: o.Keys,
+		Properties: o.Properties, BornAt: m.now(), StoredAt: m.now()}
+	m.stored[place] = append(m.stored[place], msg)
+	for _, tail := range m.tails {
+		tail <- msg
+	}
+	return catalog.Sent{MessageID: msg.MessageID, Offset: msg.Offset, StoredAt: msg.StoredAt}, nil
+}
+
+func (m *memoryMessages) Query(_ context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var page catalog.MessagePage
+	for _, msg := range m.stored[q.NamespaceID+"%"+q.Topic] {
+		if q.MessageID != "" && msg.MessageID != q.MessageID {
+			continue
+		}
+		if q.Cursor != "" && fmt.Sprint(msg.Offset) <= q.Cursor {
+			continue
+		}
+		if len(page.Messages) == q.Limit {
+			page.Next = fmt.Sprint(page.Messages[q.Limit-1].Offset)
+			break
+		}
+		page.Messages = append(page.Messages, msg)
+	}
+	return page, nil
+}
+
+func (m *memoryMessages) Tail(ctx context.Context, r catalog.TailRequest) error {
+	ch := make(chan catalog.StoredMessage, 16)
+	m.mu.Lock()
+	m.tails = append(m.tails, ch)
+	m.mu.Unlock()
+	r.Ready()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case msg := <-ch:
+			if err := r.Each(msg); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (m *memoryMessages) Lag(context.Context, tenant.ID, string) ([]catalog.QueueLag, error) {
+	return []catalog.QueueLag{{Topic: "hello", Queue: 0, MaxOffset: 5, Committed: 2, Lag: 3}, {Topic: "hello", Queue: 1, Committed: -1}}, nil
+}
+
+// quick is a password cost for tests.
+var quick = auth.PasswordCost{MemoryKiB: 64, Passes: 1}
+
+func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system {
+	t.Helper()
+	s := &system{t: t, clock: &clock{t: time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC)}}
+	s.db = dbtest.Open(t, driver)
+	keyring, err := tenant.NewKeyring([]byte(strings.Repeat("k", 32)))
+	check(t, err)
+	outbox := controldb.NewOutbox(s.db, s.clock.now)
+	tenants := tenantdb.New(s.db, outbox)
+	authStore := controldb.NewAuthStore(s.db, outbox)
+	s.mailer, err = mail.New(mail.Config{Target: "file:" + t.TempDir(), BaseURL: "http://console"}, s.clock.now, nil)
+	check(t, err)
+	redis := os.Getenv("SLUICE_TEST_REDIS")
+	if redis == "" {
+		t.Fatal("SLUICE_TEST_REDIS is not set; run the tests under scripts/test-services.sh")
+	}
+	ca, err := cache.Open(cache.Config{URL: redis, Prefix: tenant.NewID("test_", s.clock.now()) + ":"}, s.clock.now, nil)
+	check(t, err)
+	t.Cleanup(func() { _ = ca.Close() })
+	s.fleet = &readyFleet{}
+	s.tenants = tenant.New(tenant.Deps{Store: tenants, Keyring: keyring, Now: s.clock.now, Wake: s.fleet.Wake})
+	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
+	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
+		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
+	s.fleet.source = s.source
+	check(t, s.auth.RotateKeys(t.Context()))
+	check(t, s.catalog.PutCluster(t.Context(), catalog.Cluster{ID: "local", Name: "Local", RemotingEndpoint: "127.0.0.1:9876", GRPCEndpoint: "127.0.0.1:8081"}))
+	s.messages = &memoryMessages{now: s.clock.now, stored: map[string][]catalog.StoredMessage{}}
+
+	var mu sync.Mutex
+	seen := map[string]int{}
+	s.observed = func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		out := map[string]int{}
+		for k, v := range seen {
+			out[k] = v
+		}
+		return out
+	}
+	deps := Deps{Auth: s.auth, Tenants: s.tenants, Catalog: s.catalog, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
+		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Mailbox: s.mailer, Now: s.clock.now,
+		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
+		Config:  Config{Limits: Limits{Address: cache.Rate{PerSecond: 1e4, Burst: 1e4}, Principal: cache.Rate{PerSecond: 1e4, Burst: 1e4}}},
+		Observe: func(route string, status int, _ time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[fmt.Sprint(route, " ", status)]++
+		}}
+	for _, f := range change {
+		f(&deps)
+	}
+	srv, engine, err := build(deps)
+	check(t, err)
+	s.srv = srv
+	s.server = httptest.NewServer(s.checked(srv.outside(engine)))
+	t.Cleanup(s.server.Close)
+	s.api, err = apiclient.New(apiclient.Config{Endpoint: s.server.URL, MaxRetries: -1})
+	check(t, err)
+	return s
+}
+
+// checked holds every answer against the contract.
+func (s *system) checked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/tail") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rec := httptest.NewRecorder()
+		next.ServeHTTP(rec, r)
+		s.conforms(r, rec)
+		for k, v := range rec.Header() {
+			w.Header()[k] = v
+		}
+		w.WriteHeader(rec.Code)
+		_, _ = io.Copy(w, rec.Body)
+	})
+}
+
+func (s *system) conforms(r *http.Request, rec *httptest.ResponseRecorder) {
+	op := s.operationOf(r)
+	if op == nil {
+		return
+	}
+	body := rec.Body.Bytes()
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, Route: op.route},
+		Status:                 rec.Code, Header: rec.Header(), Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	}
+	input.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(r.Context(), input); err != nil && rec.Code != http.StatusNoContent {
+		s.t.Errorf("%s %s answered %d against the contract: %v\n%s", r.Method, r.URL.Path, rec.Code, err, body)
+	}
+}
+
+var parameter = regexp.MustCompile(`\{[^}]+\}`)
+
+func (s *system) operationOf(r *http.Request) *operation {
+	for _, op := range s.srv.ops {
+		pattern := "^" + parameter.ReplaceAllString(regexp.QuoteMeta(op.path), "[^/]+") + "$"
+		pattern = strings.ReplaceAll(pattern, `\{`, "{")
+		pattern = strings.ReplaceAll(pattern, `\}`, "}")
+		pattern = parameter.ReplaceAllString(pattern, "[^/]+")
+		if op.route.Method == r.Method && regexp.MustCompile(pattern).MatchString(r.URL.EscapedPath()) {
+			return op
+		}
+	}
+	return nil
+}
+
+// person is somebody who signed up.
+type person struct {
+	api.Verified
+	email string
+	sdk   *apiclient.SDK
+	web   *http.Client // with the refresh cookie
+}
+
+const password = "correct horse battery"
+
+func (s *system) code(email string) string {
+	s.t.Helper()
+	list, err := s.mailer.Messages()
+	check(s.t, err)
+	for _, m := range list {
+		if m.To == email {
+			if code := regexp.MustCompile(`\b\d{6}\b`).FindString(m.Subject); code != "" {
+				return code
+			}
+		}
+	}
+	s.t.Fatalf("no code was mailed to %s", email)
+	return ""
+}
+
+func (s *system) signUp(email string) person {
+	s.t.Helper()
+	s.clock.add(time.Second) // mails are ordered by time
+	_, err := apiclient.Accepted(s.api.SignUpWithResponse(s.t.Context(), nil, api.SignUp{Email: email, Password: password, TenantName: "Tenant of " + email}))
+	check(s.t, err)
+	jar, err := cookiejar.New(nil)
+	check(s.t, err)
+	web := &http.Client{Jar: jar}
+	browser, err := apiclient.New(apiclient.Config{Endpoint: s.server.URL, HTTP: web, MaxRetries: -1})
+	check(s.t, err)
+	v, err := apiclient.OK(browser.VerifySignUpWithResponse(s.t.Context(), nil, api.Verify{Email: email, Code: s.code(email)}))
+	check(s.t, err)
+	sdk, err := apiclient.New(apiclient.Config{Endpoint: s.server.URL, Token: v.AccessToken, MaxRetries: -1})
+	check(s.t, err)
+	return person{Verified: v, email: email, sdk: sdk, web: web}
+}
+
+// raw sends a request by hand.
+func (s *system) raw(method, path, token, body string, headers ...string) (int, api.Problem, http.Header) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path, strings.NewReader(body))
+	check(s.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	check(s.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	check(s.t, err)
+	var p api.Problem
+	if strings.Contains(resp.Header.Get("Content-Type"), "problem") {
+		check(s.t, json.Unmarshal(text, &p))
+	}
+	return resp.StatusCode, p, resp.Header
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,225 @@
+package sqldb_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
+	"github.com/sluicemq/sluice/migrations"
+)
+
+type memberRow struct {
+	TenantID string `gorm:"primaryKey"`
+	UserID   string `gorm:"primaryKey"`
+	Role     string
+	Created  int64 `gorm:"column:created_at"`
+	Updated  int64 `gorm:"column:updated_at"`
+	Revision int64
+}
+
+func (memberRow) TableName() string { return "members" }
+
+func TestMigrate_sameTwiceAndTogether(t *testing.T) {
+	for _, d := range dbtest.Drivers() {
+		t.Run(string(d), func(t *testing.T) {
+			dsn := dbtest.DSN(t, d)
+			files, err := migrations.For(string(d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			failures := make(chan error, 4)
+			for range 4 {
+				wg.Go(func() {
+					db, err := sqldb.Open(t.Context(), dsn, nil)
+					if err == nil {
+						err = errors.Join(db.Migrate(t.Context(), files), db.Migrate(t.Context(), files), db.Close())
+					}
+					failures <- err
+				})
+			}
+			wg.Wait()
+			close(failures)
+			for err := range failures {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestMigrate_refusesChangedAndNewer(t *testing.T) {
+	for _, d := range dbtest.Drivers() {
+		t.Run(string(d), func(t *testing.T) {
+			db := dbtest.Bare(t, d)
+			one := fstest.MapFS{"0001_a.sql": {Data: []byte("CREATE TABLE a (id INTEGER);\n")}}
+			if err := db.Migrate(t.Context(), one); err != nil {
+				t.Fatal(err)
+			}
+			changed := fstest.MapFS{"0001_a.sql": {Data: []byte("CREATE TABLE a (id INTEGER, b INTEGER);\n")}}
+			if err := db.Migrate(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "changed after") {
+				t.Errorf("changed file: got %v", err)
+			}
+			two := fstest.MapFS{"0001_a.sql": one["0001_a.sql"], "0002_b.sql": {Data: []byte("CREATE TABLE b (id INTEGER);\n")}}
+			if err := db.Migrate(t.Context(), two); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Migrate(t.Context(), one); err == nil || !strings.Contains(err.Error(), "newer program") {
+				t.Errorf("older program: got %v", err)
+			}
+			broken := fstest.MapFS{"0001_a.sql": one["0001_a.sql"], "0002_b.sql": two["0002_b.sql"], "0003_c.sql": {Data: []byte("CREATE TABLE c (id INTEGER);\nNONSENSE;\n")}}
+			if err := db.Migrate(t.Context(), broken); err == nil || !strings.Contains(err.Error(), "statement 2") {
+				t.Errorf("broken file: got %v", err)
+			}
+			if err := db.Migrate(t.Context(), broken); err == nil {
+				t.Error("broken file passed at the second try")
+			}
+		})
+	}
+}
+
+func TestGuard_refusesStatementsWithoutTenant(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		row := memberRow{TenantID: "ten_a", UserID: "usr_1", Role: "owner"}
+		cases := map[string]func(ctx context.Context) error{
+			"find": func(ctx context.Context) error {
+				var rows []memberRow
+				return db.Conn(ctx).Find(&rows).Error
+			},
+			"find by another column": func(ctx context.Context) error {
+				var rows []memberRow
+				return db.Conn(ctx).Where("user_id = ?", "usr_1").Find(&rows).Error
+			},
+			"tenant in an or": func(ctx context.Context) error {
+				var rows []memberRow
+				return db.Conn(ctx).Where("tenant_id = ?", "ten_a").Or("user_id = ?", "usr_1").Find(&rows).Error
+			},
+			"tenant in an or of text": func(ctx context.Context) error {
+				var rows []memberRow
+				return db.Conn(ctx).Where("tenant_id = ? OR 1 = 1", "ten_a").Find(&rows).Error
+			},
+			"table by name": func(ctx context.Context) error {
+				var n int64
+				return db.Conn(ctx).Table("members").Count(&n).Error
+			},
+			"raw": func(ctx context.Context) error {
+				var n int64
+				return db.Conn(ctx).Raw("SELECT COUNT(*) FROM members").Scan(&n).Error
+			},
+			"exec":   func(ctx context.Context) error { return db.Conn(ctx).Exec("DELETE FROM members").Error },
+			"update": func(ctx context.Context) error { return db.Conn(ctx).Model(&memberRow{}).Where("user_id = ?", "x").Update("role", "y").Error },
+			"delete": func(ctx context.Context) error { return db.Conn(ctx).Where("user_id = ?", "x").Delete(&memberRow{}).Error },
+			"create": func(ctx context.Context) error { return db.Conn(ctx).Create(&memberRow{UserID: "usr_2"}).Error },
+			"create one of many": func(ctx context.Context) error {
+				return db.Conn(ctx).Create([]memberRow{{TenantID: "ten_a", UserID: "usr_3"}, {UserID: "usr_2"}}).Error
+			},
+		}
+		for name, do := range cases {
+			err := db.InTx(t.Context(), do)
+			if !errors.Is(err, sqldb.ErrNoTenant) {
+				t.Errorf("%s: got %v, want ErrNoTenant", name, err)
+			}
+		}
+		err := db.InTx(t.Context(), func(ctx context.Context) error {
+			if err := db.Conn(ctx).Create(&row).Error; err != nil {
+				return err
+			}
+			var rows []memberRow
+			if err := db.Tenant(ctx, "ten_a").Find(&rows).Error; err != nil || len(rows) != 1 {
+				t.Errorf("own rows: %d, %v", len(rows), err)
+			}
+			if err := db.Conn(sqldb.AcrossTenants(ctx)).Where("user_id = ?", "usr_1").Find(&rows).Error; err != nil {
+				t.Errorf("across: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestError_mapsByNumber(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		row := memberRow{TenantID: "ten_a", UserID: "usr_1"}
+		insert := func(ctx context.Context) error { r := row; return db.Conn(ctx).Create(&r).Error }
+		if err := db.InTx(t.Context(), insert); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.InTx(t.Context(), insert); !errs.Is(err, errs.Conflict) {
+			t.Errorf("twice: got %v, want conflict", err)
+		}
+		var got memberRow
+		if err := sqldb.Error(db.Tenant(t.Context(), "ten_x").Take(&got).Error); !errs.Is(err, errs.NotFound) {
+			t.Errorf("absent: got %v, want not found", err)
+		}
+	})
+}
+
+func TestInTx_rollsBackAndRunsAfterCommit(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		boom := errors.New("boom")
+		ran := 0
+		err := db.InTx(t.Context(), func(ctx context.Context) error {
+			db.AfterCommit(ctx, func() { ran++ })
+			return db.InTx(ctx, func(ctx context.Context) error {
+				if err := db.Conn(ctx).Create(&memberRow{TenantID: "ten_a", UserID: "usr_1"}).Error; err != nil {
+					return err
+				}
+				return boom
+			})
+		})
+		if !errors.Is(err, boom) || ran != 0 {
+			t.Errorf("got %v, %d callbacks", err, ran)
+		}
+		var n int64
+		if err := db.Tenant(t.Context(), "ten_a").Table("members").Count(&n).Error; err != nil || n != 0 {
+			t.Errorf("rows after rollback: %d, %v", n, err)
+		}
+		if err := db.InTx(t.Context(), func(ctx context.Context) error {
+			db.AfterCommit(ctx, func() { ran++ })
+			return nil
+		}); err != nil || ran != 1 {
+			t.Errorf("after commit: %v, %d callbacks", err, ran)
+		}
+	})
+}
+
+func TestInTx_manyWriters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		const writers, each = 8, 10
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for range each {
+					err := db.InTx(t.Context(), func(ctx context.Context) error {
+						return db.Conn(ctx).Exec("UPDATE change_counter SET value = value + 1 WHERE id = 1").Error
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var value int
+		if err := db.Conn(t.Context()).Table("change_counter").Select("value").Scan(&value).Error; err != nil || value != writers*each {
+			t.Errorf("value %d, %v; want %d", value, err, writers*each)
+		}
+	})
+}
+
+func TestOpen_badAddresses(t *testing.T) {
+	for _, dsn := range []string{"", "postgres://secret@x/y", "sqlite:"} {
+		if _, err := sqldb.Open(t.Context(), dsn, nil); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got %v", dsn, err)
+		}
+	}
+}

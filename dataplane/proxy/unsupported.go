@@ -1,0 +1,43 @@
+package proxy
+
+import (
+	"context"
+
+	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
+)
+
+// What the protocol has and this server not yet. Callers are admitted first:
+// who may not call learns nothing, not even what is missing.
+
+// EndTransaction is refused: no transactional message was taken.
+func (s *service) EndTransaction(ctx context.Context, req *v2.EndTransactionRequest) (*v2.EndTransactionResponse, error) {
+	return &v2.EndTransactionResponse{Status: s.f.serve(ctx, "end_transaction", func(c *call) error {
+		if err := c.in(req.GetTopic()); err != nil {
+			return err
+		}
+		if req.GetTransactionId() == "" {
+			return fail(v2.Code_INVALID_TRANSACTION_ID, "transaction_id_invalid", "the transaction id is missing")
+		}
+		return notYet("transactional messages are not supported over gRPC yet")
+	})}, nil
+}
+
+// RecallMessage is refused: no delayed message was taken.
+func (s *service) RecallMessage(ctx context.Context, req *v2.RecallMessageRequest) (*v2.RecallMessageResponse, error) {
+	return &v2.RecallMessageResponse{Status: s.f.serve(ctx, "recall_message", func(c *call) error {
+		if err := c.in(req.GetTopic()); err != nil {
+			return err
+		}
+		return notYet("delayed messages, and recalling them, are not supported over gRPC yet")
+	})}, nil
+}
+
+// SyncLiteSubscription is refused: there are no lite topics.
+func (s *service) SyncLiteSubscription(ctx context.Context, req *v2.SyncLiteSubscriptionRequest) (*v2.SyncLiteSubscriptionResponse, error) {
+	return &v2.SyncLiteSubscriptionResponse{Status: s.f.serve(ctx, "sync_lite_subscription", func(c *call) error {
+		if err := c.in(req.GetTopic(), req.GetGroup()); err != nil {
+			return err
+		}
+		return notYet("lite topics are not supported yet")
+	})}, nil
+}

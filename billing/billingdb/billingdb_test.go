@@ -258,3 +258,34 @@ func TestCompleteThrough_isTheSlowestLiveSource(t *testing.T) {
 		}
 	})
 }
+
+func TestTenantOf_outlivesTheNamespace(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := sqldb.AcrossTenants(t.Context())
+		exec := func(sql string) {
+			t.Helper()
+			if err := s.db.InTx(ctx, func(ctx context.Context) error { return s.db.Conn(ctx).Exec(sql).Error }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(tenantID string) {
+			t.Helper()
+			if got, err := s.TenantOf(ctx, "nsaaaaaa"); err != nil || got != tenantID {
+				t.Errorf("TenantOf = %q, %v; want %q", got, err, tenantID)
+			}
+		}
+		want("")
+		exec("INSERT INTO namespaces (id, tenant_id, cluster_id, name, description, labels, strict_types, max_send_tps, max_receive_tps, deletion_protection, phase, reason, observed_revision, created_at, updated_at, revision) VALUES ('nsaaaaaa', 'ten_a', 'c', 'n', '', '{}', 0, 0, 0, 0, 'ready', '', 1, 1, 1, 1)")
+		want("ten_a")
+		for range 2 {
+			if err := s.Remember(ctx, "nsaaaaaa"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec("DELETE FROM namespaces WHERE id = 'nsaaaaaa'")
+		want("ten_a")
+		if err := s.Remember(ctx, "nsnobody"); err != nil {
+			t.Errorf("an unknown namespace: %v", err)
+		}
+	})
+}

@@ -63,3 +63,9 @@ CREATE TABLE IF NOT EXISTS usage_dirty (
   changed BIGINT NOT NULL,
   PRIMARY KEY (grain, start_minute, tenant_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Who pays for a namespace, kept when the namespace itself is gone.
+CREATE TABLE IF NOT EXISTS usage_namespaces (
+  namespace_id VARCHAR(16) NOT NULL PRIMARY KEY,
+  tenant_id VARCHAR(40) NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -64,3 +64,9 @@ CREATE TABLE IF NOT EXISTS usage_dirty (
   changed INTEGER NOT NULL,
   PRIMARY KEY (grain, start_minute, tenant_id)
 ) STRICT;
+
+-- Who pays for a namespace, kept when the namespace itself is gone.
+CREATE TABLE IF NOT EXISTS usage_namespaces (
+  namespace_id TEXT NOT NULL PRIMARY KEY,
+  tenant_id TEXT NOT NULL
+) STRICT;

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 )
@@ -31,6 +32,9 @@ func (l *Log) Scan(from, to int64) *Scanner { return &Scanner{l: l, off: from, l
 
 // Reset moves the scanner, keeping its buffer and what it has read.
 func (s *Scanner) Reset(from, to int64) { s.off, s.limit = from, to }
+
+// Skip moves the scanner inside of its range.
+func (s *Scanner) Skip(to int64) { s.off = to }
 
 // Offset returns the offset of the next record: where the scan stopped after an error.
 func (s *Scanner) Offset() int64 { return s.off }
@@ -141,6 +145,11 @@ func (l *Log) Peek(off int64) (message.Fields, error) {
 		err = fmt.Errorf("offset %d: %w", off, ErrNotFound)
 	}
 	return f, err
+}
+
+// Resync returns the next good record behind a damaged place, false for none.
+func (l *Log) Resync(from int64) (int64, bool) {
+	return l.resync(from, l.written.Load(), math.MaxInt64)
 }
 
 // resync looks for the next verified record behind a damaged place at from

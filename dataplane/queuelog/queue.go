@@ -86,6 +86,7 @@ type Queue struct {
 	mu       sync.RWMutex
 	synced   int64   // units in front of it are on the disk
 	active   bool    // something was appended since the last Sync
+	removed  bool
 	files    []*file // sorted; replaced, not changed
 	min      int64
 	max      int64
@@ -154,7 +155,7 @@ func (q *Queue) Append(index int64, u Unit) Outcome {
 	switch {
 	case index < 0 || !empty && index-q.max > q.cfg.unitsPerFile():
 		return Rejected
-	case u.Offset+int64(u.Size) <= q.end || index < q.max:
+	case u.Offset+int64(u.Size) <= q.end || index < q.max || q.removed:
 		return Repeated
 	}
 	outcome := Added
@@ -192,6 +193,9 @@ func (q *Queue) Repair(index int64, u Unit) (bool, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if index == q.max-1 {
+		q.end = u.Offset + int64(u.Size)
+	}
 	if index >= q.tailBase {
 		u.append(q.tail[(index-q.tailBase)*UnitBytes:][:0])
 	}
@@ -502,15 +506,22 @@ func (q *Queue) Close() error {
 	return err
 }
 
-// Remove closes the queue and deletes its folder.
-func (q *Queue) Remove() error {
+// Reset deletes the files; the queue is as good as new.
+func (q *Queue) Reset() error { return q.drop(false) }
+
+// Remove deletes the files for good: later appends are ignored.
+func (q *Queue) Remove() error { return q.drop(true) }
+
+func (q *Queue) drop(forever bool) error {
 	q.writer.Lock()
 	defer q.writer.Unlock()
 	q.mu.Lock()
 	files := q.files
 	q.files, q.tail = nil, nil
-	q.min, q.max, q.written, q.tailBase, q.end = 0, 0, 0, 0, 0
+	q.min, q.max, q.written, q.tailBase, q.end, q.synced, q.active = 0, 0, 0, 0, 0, 0, false
+	q.removed = forever
 	q.mu.Unlock()
+	q.named = true
 	for _, f := range files {
 		f.idle()
 	}

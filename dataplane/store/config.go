@@ -35,6 +35,7 @@ type Config struct {
 	MaxMessageBytes   int     // of a body
 	DiskFullRatio     float64 // used share of the disk above which appends are refused
 	DiskCleanRatio    float64 // used share above which the oldest files go whatever their age, and below which appends are accepted again
+	DiskFreeBytes     int64   // free space that is enough whatever the two ratios say
 	Preallocate       bool    // make the next commit log file ahead of need
 	DelayLevels       []time.Duration
 }
@@ -46,16 +47,14 @@ func DefaultConfig() Config {
 		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000,
 		FlushInterval: 500 * time.Millisecond, QueueFlush: time.Second, Checkpoint: time.Minute,
 		Retention: 72 * hour, RetentionCheck: 10 * time.Second,
-		MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, Preallocate: true,
+		MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, DiskFreeBytes: 4 << 30,
+		Preallocate: true,
 		DelayLevels: []time.Duration{
 			time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, minute, 2 * minute, 3 * minute, 4 * minute, 5 * minute,
 			6 * minute, 7 * minute, 8 * minute, 9 * minute, 10 * minute, 20 * minute, 30 * minute, hour, 2 * hour,
 		},
 	}
 }
-
-// maxRecordOverhead is what a record may have besides its body.
-const maxRecordOverhead = 65536
 
 // Validate reports every setting that cannot work, joined.
 func (c *Config) Validate() error {

@@ -15,6 +15,7 @@ var (
 	ErrTopic              = message.ErrTopic
 	ErrName               = errors.New("name cannot be a folder name")
 	ErrQueueID            = errors.New("negative queue id")
+	ErrProperties         = errors.New("properties contain a zero byte")
 	ErrBatch              = errors.New("messages of a batch must share topic, queue and type")
 	ErrUnsupported        = errors.New("topic has batch consume queues, which are not supported")
 	ErrDiskFull           = commitlog.ErrDiskFull

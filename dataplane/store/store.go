@@ -1,99 +1,311 @@
-// Package store is the message store of one broker: the facade over commit log
-// and consume queues, with topic and group configuration.
+// Package store is the message store of one broker: the facade over the commit
+// log and the consume queues that are made from it, and the tables of topics
+// and consumer groups.
+//
+// It owns a folder: who may write to it (lock file), how it is repaired after
+// a crash (abort file, checkpoint), when data is deleted. It does not know
+// clients, tenants, offsets of consumers or protocols.
+//
+// An append is acknowledged when its record is in the commit log with the
+// durability asked for; one dispatcher goroutine then makes it readable in its
+// queue and reports the arrival. All methods may be called by many goroutines.
 package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/sluicemq/sluice/dataplane/message"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
-type readBuffers struct{}
+// Store is an open store folder. Open it, set OnArrival, call Run, and Close it.
+type Store struct {
+	cfg  Config
+	fs   vfs.FS
+	now  func() time.Time
+	log  *slog.Logger
+	lock io.Closer
 
-// Release gives the memory of Records back; the batch must not be used again.
-func (b *Batch) Release() {}
+	clog       *commitlog.Log
+	queueCfg   queuelog.Config
+	checkpoint checkpoint
+	topics     *table[TopicConfig]
+	groups     *table[GroupConfig]
+	batchCQ    atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
+	deleted    deletedTopics
 
-// Store is an open store folder.
-type Store struct{}
+	queuesMu sync.RWMutex
+	queues   map[string]map[int32]*queue
 
-// Open locks and recovers a store folder.
-func Open(cfg Config, deps Deps) (*Store, error) { return nil, cfg.Validate() }
+	wake       chan struct{} // the commit log has grown
+	arrival    atomic.Pointer[func(Arrival)]
+	folds      []fold
+	dispatched atomic.Int64 // commit log offset up to which queues are complete
+	storedTime atomic.Int64 // store time of the last dispatched record
+	diskFull   atomic.Bool
 
-// Run does the background work until ctx ends.
-func (s *Store) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+	closed  atomic.Bool
+	mu      sync.Mutex
+	cancel  context.CancelFunc // ends Run
+	running sync.WaitGroup     // calls of Run
 
-// Close flushes, dispatches everything and releases the folder.
-func (s *Store) Close() error { return nil }
-
-// Append stores one message.
-func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (Appended, error) {
-	return Appended{}, ErrClosed
+	appends sync.Pool // of *appendOp
+	reads   sync.Pool // of *readBuffers
 }
 
-// AppendBatch stores messages of one queue, all or none, with consecutive offsets.
-func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durability) ([]Appended, error) {
-	return nil, ErrClosed
+// queue is one queue of a topic.
+type queue struct {
+	topic string
+	id    int32
+	log   *queuelog.Queue
+	seq   commitlog.Sequence
+	dirty bool // has units that are not in a file; owned by the dispatcher
 }
 
-// Read returns records of a queue from offset on.
-func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (Batch, error) {
-	return Batch{}, ErrClosed
+// Open locks a store folder, repairs it and loads it. The folder is made if it
+// is missing. Errors: all that Config.Validate finds; ErrLocked.
+func Open(cfg Config, deps Deps) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), queues: map[string]map[int32]*queue{}}
+	if s.fs == nil {
+		s.fs = vfs.OS()
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.open(deps.Folds); err != nil {
+		s.release()
+		return nil, fmt.Errorf("open store %s: %w", cfg.Dir, err)
+	}
+	return s, nil
 }
 
-// ReadAt returns a copy of the record that starts at physicalOffset, or ErrNotFound.
-func (s *Store) ReadAt(physicalOffset int64) ([]byte, error) { return nil, ErrClosed }
-
-// QueueOffsets returns the first readable offset of a queue and the one after its last message.
-func (s *Store) QueueOffsets(topic string, queueID int32) (min, max int64) { return 0, 0 }
-
-// OffsetByTime returns the queue offset for a time in ms.
-func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) (int64, error) {
-	return 0, ErrClosed
+func (s *Store) path(elem ...string) string {
+	return filepath.Join(append([]string{s.cfg.Dir}, elem...)...)
 }
 
-// StoreTimeAt returns when the message at a queue offset was stored.
-func (s *Store) StoreTimeAt(topic string, queueID int32, offset int64) (ms int64, ok bool) {
-	return 0, false
+func (s *Store) open(folds []Fold) error {
+	for _, dir := range []string{s.cfg.Dir, s.path("config"), s.path("consumequeue")} {
+		if err := s.fs.MkdirAll(dir); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(s.fs.SyncDir(filepath.Dir(filepath.Clean(s.cfg.Dir))), s.fs.SyncDir(s.cfg.Dir)); err != nil {
+		return err
+	}
+	lock, err := s.fs.Lock(s.path("lock"), []byte("lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("data directory %s is used by another process: %w", s.cfg.Dir, ErrLocked)
+	}
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	unclean, err := vfs.Exists(s.fs, s.path("abort"))
+	if err != nil {
+		return err
+	}
+	if err := s.loadTables(); err != nil {
+		return err
+	}
+	if err := s.checkpoint.load(s.fs, s.path("checkpoint")); err != nil {
+		return err
+	}
+	interval := s.cfg.FlushInterval
+	if s.cfg.Flush == FlushSync {
+		// What asks for no sync is not readable before one.
+		interval = min(interval, 10*time.Millisecond)
+	}
+	s.clog, err = commitlog.Open(commitlog.Config{
+		Dir: s.path("commitlog"), SegmentBytes: s.cfg.SegmentBytes, FlushInterval: interval, Preallocate: s.cfg.Preallocate,
+	}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log, Advanced: func() { poke(s.wake) }})
+	if err != nil {
+		return err
+	}
+	// From here on the folder may change: the mark comes first.
+	if err := vfs.WriteFile(s.fs, s.path("abort"), []byte(strconv.Itoa(os.Getpid()))); err != nil {
+		return err
+	}
+	if err := s.fs.SyncDir(s.cfg.Dir); err != nil {
+		return err
+	}
+	if err := s.recover(!unclean); err != nil {
+		return err
+	}
+	s.makeFolds(folds)
+	s.checkDisk()
+	s.clog.Start()
+	return nil
 }
 
-// OnArrival sets the function that hears of readable messages; call it before Run.
-func (s *Store) OnArrival(f func(Arrival)) {}
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
 
-// CommitLogRange returns the first and the next offset of the commit log.
-func (s *Store) CommitLogRange() (min, max int64) { return 0, 0 }
+// Run makes appended messages readable, calls the arrival function and the
+// folds, writes queues and checkpoint, and deletes old data, until ctx ends or
+// Close is called; that is no error.
+func (s *Store) Run(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed.Load() {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.cancel != nil {
+		s.mu.Unlock()
+		return errors.New("store runs already")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.cancel = cancel
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	defer func() {
+		s.mu.Lock()
+		s.cancel = nil
+		s.mu.Unlock()
+		cancel()
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.dispatchLoop(ctx) })
+	g.Go(func() error { return s.maintainLoop(ctx) })
+	err := g.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
 
-// Topic returns a topic's configuration.
-func (s *Store) Topic(name string) (TopicConfig, bool) { return TopicConfig{}, false }
+// Close refuses new appends, waits for those under way, dispatches and syncs
+// everything, and releases the folder. It is idempotent. When it returns nil
+// the next Open needs no repair.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed.Swap(true) {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
 
-// Topics returns a copy of the topic table.
-func (s *Store) Topics() map[string]TopicConfig { return nil }
+	err := s.clog.Stop()
+	if derr := s.dispatch(context.Background(), s.clog.Written()); err == nil {
+		err = derr
+	}
+	if serr := s.saveProgress(true); err == nil {
+		err = serr
+	}
+	if err == nil {
+		// Only now: without the mark the next start trusts the queues.
+		err = s.fs.Remove(s.path("abort"))
+	}
+	if err == nil {
+		err = s.fs.SyncDir(s.cfg.Dir)
+	}
+	return errors.Join(err, s.release())
+}
 
-// PutTopic creates or replaces a topic, durably.
-func (s *Store) PutTopic(t TopicConfig) error { return ErrClosed }
+// release closes whatever open has opened.
+func (s *Store) release() error {
+	var errs []error
+	if s.clog != nil {
+		errs = append(errs, s.clog.Close())
+	}
+	for _, q := range s.allQueues() {
+		errs = append(errs, q.log.Close())
+	}
+	errs = append(errs, s.checkpoint.close())
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
 
-// DeleteTopic removes a topic and its queues, durably.
-func (s *Store) DeleteTopic(name string) error { return ErrClosed }
+// CommitLogRange returns the offset of the first byte and of the next record
+// of the commit log.
+func (s *Store) CommitLogRange() (min, max int64) { return s.clog.Range() }
 
-// TopicsVersion returns the version of the topic table.
-func (s *Store) TopicsVersion() DataVersion { return DataVersion{} }
+// OnArrival sets the function that is told of each message as soon as it can
+// be read; call it before Run. The function must not block: it runs on the
+// dispatcher.
+func (s *Store) OnArrival(f func(Arrival)) { s.arrival.Store(&f) }
 
-// Group returns a group's configuration.
-func (s *Store) Group(name string) (GroupConfig, bool) { return GroupConfig{}, false }
+// Dispatched is the commit log offset up to which messages can be read.
+func (s *Store) Dispatched() int64 { return s.dispatched.Load() }
 
-// Groups returns a copy of the group table.
-func (s *Store) Groups() map[string]GroupConfig { return nil }
+// findQueue returns a queue, or nil.
+func (s *Store) findQueue(topic string, id int32) *queue {
+	s.queuesMu.RLock()
+	defer s.queuesMu.RUnlock()
+	return s.queues[topic][id]
+}
 
-// PutGroup creates or replaces a group, durably.
-func (s *Store) PutGroup(g GroupConfig) error { return ErrClosed }
+// makeQueue returns a queue, empty if it is new.
+func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
+	if q := s.findQueue(topic, id); q != nil {
+		return q, nil
+	}
+	s.queuesMu.Lock()
+	defer s.queuesMu.Unlock()
+	if q := s.queues[topic][id]; q != nil {
+		return q, nil
+	}
+	return s.openQueueLocked(topic, id)
+}
 
-// DeleteGroup removes a group, durably.
-func (s *Store) DeleteGroup(name string) error { return ErrClosed }
+// openQueueLocked loads a queue into the table.
+func (s *Store) openQueueLocked(topic string, id int32) (*queue, error) {
+	log, err := queuelog.Open(s.queueCfg, s.queueDir(topic, id))
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{topic: topic, id: id, log: log}
+	_, next := log.Range()
+	q.seq.Set(next)
+	if s.queues[topic] == nil {
+		s.queues[topic] = map[int32]*queue{}
+	}
+	s.queues[topic][id] = q
+	return q, nil
+}
 
-// GroupsVersion returns the version of the group table.
-func (s *Store) GroupsVersion() DataVersion { return DataVersion{} }
+func (s *Store) queueDir(topic string, id int32) string {
+	return s.path("consumequeue", topic, strconv.Itoa(int(id)))
+}
 
-// SaveConfig writes config/<name> atomically, keeping the previous one as <name>.bak.
-func (s *Store) SaveConfig(name string, data []byte) error { return ErrClosed }
-
-// LoadConfig reads config/<name>, or its .bak when it is damaged.
-func (s *Store) LoadConfig(name string) ([]byte, error) { return nil, ErrClosed }
+// allQueues returns the queues of this moment.
+func (s *Store) allQueues() []*queue {
+	s.queuesMu.RLock()
+	defer s.queuesMu.RUnlock()
+	var all []*queue
+	for _, t := range s.queues {
+		for _, q := range t {
+			all = append(all, q)
+		}
+	}
+	return all
+}

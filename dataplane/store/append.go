@@ -1,0 +1,170 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/message"
+)
+
+// appendOp is the reusable memory of one append.
+type appendOp struct{ req commitlog.Request }
+
+// maxKeptAppend is the largest buffer that waits for the next append.
+const maxKeptAppend = 256 << 10
+
+// Append stores one message and blocks until it has the durability asked for.
+// m is only read. A message without StoreHost gets the configured one.
+//
+// Errors (errors.Is): ErrName and ErrTopic, ErrQueueID, ErrMessageTooLarge,
+// ErrPropertiesTooLarge, ErrProperties, ErrUnsupported, ErrDiskFull, ErrBusy,
+// ErrClosed, ErrFailed, the error of ctx. After any of them but the last two
+// nothing is stored, no queue offset is used up, and the next append may
+// succeed as soon as the cause is gone.
+func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (Appended, error) {
+	q, err := s.admit(m)
+	if err != nil {
+		return Appended{}, err
+	}
+	op := s.takeOp()
+	if op.req.Records, err = s.encode(op.req.Records[:0], m); err != nil {
+		s.giveOp(op)
+		return Appended{}, err
+	}
+	if err := s.run(ctx, op, q, m, 1, d); err != nil {
+		return Appended{}, err
+	}
+	a := Appended{
+		PhysicalOffset: op.req.PhysicalOffset, QueueOffset: op.req.QueueOffset,
+		StoreTimestamp: op.req.StoreTimestamp, Size: int32(len(op.req.Records)),
+	}
+	s.giveOp(op)
+	return a, nil
+}
+
+// AppendBatch stores messages of one topic, queue and transaction type, all or
+// none: they get consecutive queue offsets and stand together in the commit
+// log. The bodies together are limited like the body of one message. Errors as
+// for Append, and ErrBatch.
+func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durability) ([]Appended, error) {
+	if len(ms) == 0 {
+		return nil, fmt.Errorf("empty batch: %w", ErrBatch)
+	}
+	q, err := s.admit(ms[0])
+	if err != nil {
+		return nil, err
+	}
+	op := s.takeOp()
+	op.req.Records = op.req.Records[:0]
+	total := 0
+	for i, m := range ms {
+		total += len(m.Body)
+		switch {
+		case m.Topic != ms[0].Topic || m.QueueID != ms[0].QueueID || (m.SysFlag^ms[0].SysFlag)&message.SysFlagTransaction != 0:
+			err = fmt.Errorf("message %d: %w", i, ErrBatch)
+		case total > s.cfg.MaxMessageBytes:
+			err = fmt.Errorf("bodies of the batch exceed %d bytes: %w", s.cfg.MaxMessageBytes, ErrMessageTooLarge)
+		default:
+			op.req.Records, err = s.encode(op.req.Records, m)
+		}
+		if err != nil {
+			s.giveOp(op)
+			return nil, err
+		}
+	}
+	if err := s.run(ctx, op, q, ms[0], len(ms), d); err != nil {
+		return nil, err
+	}
+	out := make([]Appended, 0, len(ms))
+	a := Appended{PhysicalOffset: op.req.PhysicalOffset, QueueOffset: op.req.QueueOffset, StoreTimestamp: op.req.StoreTimestamp}
+	for rec := op.req.Records; len(rec) > 0; rec = rec[a.Size:] {
+		a.Size, _, _ = message.Head(rec)
+		out = append(out, a)
+		a.PhysicalOffset += int64(a.Size)
+		if op.req.Sequence != nil {
+			a.QueueOffset++
+		}
+	}
+	s.giveOp(op)
+	return out, nil
+}
+
+// admit checks what does not need the record and finds the queue.
+func (s *Store) admit(m *message.Message) (*queue, error) {
+	switch {
+	case s.closed.Load():
+		return nil, ErrClosed
+	case m.QueueID < 0:
+		return nil, fmt.Errorf("queue %d: %w", m.QueueID, ErrQueueID)
+	case s.diskFull.Load():
+		return nil, fmt.Errorf("used share of the disk is above %v: %w", s.cfg.DiskFullRatio, ErrDiskFull)
+	}
+	if q := s.findQueue(m.Topic, m.QueueID); q != nil {
+		return q, nil
+	}
+	if err := ValidName(m.Topic); err != nil {
+		return nil, fmt.Errorf("topic %w", err)
+	}
+	if (*s.batchCQ.Load())[m.Topic] {
+		return nil, fmt.Errorf("topic %s: %w", m.Topic, ErrUnsupported)
+	}
+	return s.makeQueue(m.Topic, m.QueueID)
+}
+
+// encode checks a message and adds its record to dst.
+func (s *Store) encode(dst []byte, m *message.Message) ([]byte, error) {
+	if len(m.Body) > s.cfg.MaxMessageBytes {
+		return dst, fmt.Errorf("body of %d bytes, at most %d are allowed: %w", len(m.Body), s.cfg.MaxMessageBytes, ErrMessageTooLarge)
+	}
+	// Recovery takes zeros in properties for a lost sector.
+	if bytes.IndexByte(m.Properties, 0) >= 0 {
+		return dst, ErrProperties
+	}
+	if m.SysFlag&message.SysFlagInnerBatch != 0 {
+		return dst, fmt.Errorf("inner batch: %w", ErrUnsupported)
+	}
+	if !m.StoreHost.IsValid() {
+		withHost := *m
+		withHost.StoreHost = s.cfg.StoreHost
+		return message.AppendRecord(dst, &withHost)
+	}
+	return message.AppendRecord(dst, m)
+}
+
+// run appends what op holds. With an error op is given back, or left to the
+// log if that still uses it.
+func (s *Store) run(ctx context.Context, op *appendOp, q *queue, m *message.Message, count int, d Durability) error {
+	op.req.Count, op.req.Sequence = count, &q.seq
+	if t := m.SysFlag & message.SysFlagTransaction; t == message.SysFlagPrepared || t == message.SysFlagRollback {
+		op.req.Sequence = nil // such records are in no queue
+	}
+	op.req.Sync = d == DurabilitySync || d == DurabilityDefault && s.cfg.Flush == FlushSync
+	err := s.clog.Append(ctx, &op.req)
+	if err == nil {
+		return nil
+	}
+	if !op.req.Abandoned() {
+		s.giveOp(op)
+	}
+	if errors.Is(err, commitlog.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrMessageTooLarge, err)
+	}
+	return err
+}
+
+func (s *Store) takeOp() *appendOp {
+	if op, ok := s.appends.Get().(*appendOp); ok {
+		return op
+	}
+	return &appendOp{}
+}
+
+func (s *Store) giveOp(op *appendOp) {
+	if cap(op.req.Records) <= maxKeptAppend {
+		op.req.Sequence = nil
+		s.appends.Put(op)
+	}
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// SaveConfig replaces the file config/<name> at once and durably; the one that
+// was there becomes <name>.bak. data must be JSON, or LoadConfig will take it
+// for damaged. Saves of one name must not overlap.
+func (s *Store) SaveConfig(name string, data []byte) error {
+	if err := ValidName(name); err != nil {
+		return fmt.Errorf("configuration %w", err)
+	}
+	file := s.path("config", name)
+	if err := s.saveConfig(file, data); err != nil {
+		return fmt.Errorf("save %s: %w", file, err)
+	}
+	return nil
+}
+
+// saveConfig never leaves a moment without a whole file: the new one is
+// complete and synced before the old one moves, and while no <name> is there
+// <name>.bak is.
+func (s *Store) saveConfig(file string, data []byte) error {
+	if err := vfs.WriteFile(s.fs, file+".tmp", data); err != nil {
+		return err
+	}
+	if err := s.fs.Rename(file, file+".bak"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.fs.Rename(file+".tmp", file); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(s.path("config"))
+}
+
+// LoadConfig returns the content of config/<name>. If that is missing, empty or
+// not JSON, the copy <name>.bak is returned and the damaged file kept as
+// <name>.damaged. Unquoted numeric keys, which other writers of the folder
+// produce, come back quoted. Errors: fs.ErrNotExist when neither file is
+// there, ErrConfigDamaged when there is none that can be read.
+func (s *Store) LoadConfig(name string) ([]byte, error) {
+	if err := ValidName(name); err != nil {
+		return nil, fmt.Errorf("configuration %w", err)
+	}
+	file := s.path("config", name)
+	data, err := s.loadJSON(file)
+	if err == nil {
+		return data, nil
+	}
+	missing := errors.Is(err, fs.ErrNotExist)
+	if !missing && !errors.Is(err, ErrConfigDamaged) {
+		return nil, fmt.Errorf("load %s: %w", file, err)
+	}
+	data, bakErr := s.loadJSON(file + ".bak")
+	if bakErr != nil {
+		if missing && errors.Is(bakErr, fs.ErrNotExist) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("load %s: %w; its copy: %w: %w", file, err, bakErr, ErrConfigDamaged)
+	}
+	s.log.Error("configuration file is damaged or missing, its previous copy is used", "file", file, "err", err)
+	if !missing {
+		// Out of the way, or the next save would make it the copy.
+		if err := s.fs.Rename(file, file+".damaged"); err != nil {
+			return nil, fmt.Errorf("load %s: %w", file, err)
+		}
+		if err := s.fs.SyncDir(s.path("config")); err != nil {
+			return nil, fmt.Errorf("load %s: %w", file, err)
+		}
+	}
+	return data, nil
+}
+
+func (s *Store) loadJSON(file string) ([]byte, error) {
+	data, err := vfs.ReadFile(s.fs, file)
+	if err != nil {
+		return nil, err
+	}
+	if data = quoteKeys(data); !json.Valid(data) {
+		return nil, fmt.Errorf("%d bytes that are not JSON: %w", len(data), ErrConfigDamaged)
+	}
+	return data, nil
+}
+
+// quoteKeys puts quotes around numbers that stand as keys of objects: outside
+// of strings, a number in front of a colon is one.
+func quoteKeys(data []byte) []byte {
+	out := make([]byte, 0, len(data)+len(data)/16)
+	for i := 0; i < len(data); {
+		c := data[i]
+		switch {
+		case c == '"':
+			end := stringEnd(data, i)
+			out = append(out, data[i:end]...)
+			i = end
+		case c == '-' || c >= '0' && c <= '9':
+			end := i + 1
+			for end < len(data) && data[end] >= '0' && data[end] <= '9' {
+				end++
+			}
+			next := end
+			for next < len(data) && (data[next] == ' ' || data[next] == '\t' || data[next] == '\n' || data[next] == '\r') {
+				next++
+			}
+			if next < len(data) && data[next] == ':' {
+				out = append(out, '"')
+				out = append(out, data[i:end]...)
+				out = append(out, '"')
+			} else {
+				out = append(out, data[i:end]...)
+			}
+			i = end
+		default:
+			out = append(out, c)
+			i++
+		}
+	}
+	return out
+}
+
+// stringEnd returns the position behind the string that begins at i.
+func stringEnd(data []byte, i int) int {
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(data)
+}

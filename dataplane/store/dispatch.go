@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
+)
+
+// fold is a Fold with its position; owned by the dispatcher.
+type fold struct {
+	next  int64
+	apply func(offset int64, rec []byte)
+}
+
+// makeFolds asks the folds where they stand. One that is ahead of the log saw
+// records that a crash has taken; their offsets will be given out again.
+func (s *Store) makeFolds(folds []Fold) {
+	first, end := s.clog.Range()
+	for _, f := range folds {
+		s.folds = append(s.folds, fold{next: min(max(f.From(), first), end), apply: f.Apply})
+	}
+}
+
+// visible is the commit log offset up to which records may be read: with
+// FlushSync nobody sees what a power cut could take back.
+func (s *Store) visible() int64 {
+	if s.cfg.Flush == FlushSync {
+		return s.clog.Flushed()
+	}
+	return s.clog.Written()
+}
+
+// dispatchLoop is the dispatcher. It ends with ctx.
+func (s *Store) dispatchLoop(ctx context.Context) error {
+	if err := s.catchUpFolds(ctx); err != nil {
+		return err
+	}
+	flush := time.NewTicker(s.cfg.QueueFlush)
+	defer flush.Stop()
+	d := &dispatcher{s: s, scan: s.clog.Scan(0, 0)}
+	for {
+		if err := d.dispatch(ctx, s.visible()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), d.flush())
+		case <-s.wake:
+		case <-flush.C:
+			if err := d.flush(); err != nil {
+				// The units stay in memory and readable; the next tick tries again.
+				s.log.Error("consume queues cannot be written", "err", err)
+			}
+		}
+	}
+}
+
+// dispatch makes everything up to the commit log offset to readable, outside
+// of dispatchLoop.
+func (s *Store) dispatch(ctx context.Context, to int64) error {
+	if err := s.catchUpFolds(ctx); err != nil {
+		return err
+	}
+	d := &dispatcher{s: s, scan: s.clog.Scan(0, 0)}
+	return errors.Join(d.dispatch(ctx, to), d.flush())
+}
+
+// catchUpFolds shows the folds what was dispatched before they were there.
+func (s *Store) catchUpFolds(ctx context.Context) error {
+	to := s.dispatched.Load()
+	from := to
+	for _, f := range s.folds {
+		from = min(from, f.next)
+	}
+	if from == to {
+		return nil
+	}
+	return s.scan(ctx, s.clog.Scan(from, to), func(off int64, _ *message.Fields, rec []byte) error {
+		s.fold(off, rec)
+		return nil
+	})
+}
+
+func (s *Store) fold(off int64, rec []byte) {
+	for i := range s.folds {
+		if f := &s.folds[i]; off >= f.next {
+			f.apply(off, rec)
+			f.next = off + int64(len(rec))
+		}
+	}
+}
+
+// scan visits records up to the scanner's limit. Damaged places are reported
+// and left out up to the end of their file.
+func (s *Store) scan(ctx context.Context, sc *commitlog.Scanner, visit func(off int64, f *message.Fields, rec []byte) error) error {
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		off, f, rec, err := sc.Next()
+		switch {
+		case err == nil:
+			if err := visit(off, &f, rec); err != nil {
+				return err
+			}
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, commitlog.ErrNotFound):
+			// Deleted meanwhile.
+			first, _ := s.clog.Range()
+			if first <= off {
+				return fmt.Errorf("dispatch: %w", err)
+			}
+			sc.Skip(first)
+		case errors.Is(err, message.ErrCorrupt):
+			next := s.clog.SegmentEnd(off)
+			if at, ok := s.clog.Resync(off); ok {
+				next = at
+			}
+			s.log.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)
+			sc.Skip(next)
+		default:
+			return fmt.Errorf("dispatch: %w", err)
+		}
+	}
+}
+
+// dispatcher is the state of the one goroutine that dispatches.
+type dispatcher struct {
+	s     *Store
+	scan  *commitlog.Scanner
+	dirty []*queue
+}
+
+func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
+	s := d.s
+	from := s.dispatched.Load()
+	if from >= to {
+		return nil
+	}
+	d.scan.Reset(from, to)
+	arrival := s.arrival.Load()
+	err := s.scan(ctx, d.scan, func(off int64, f *message.Fields, rec []byte) error {
+		s.fold(off, rec)
+		q, outcome, err := s.enqueue(off, f)
+		if err != nil {
+			return err
+		}
+		if q != nil {
+			if !q.dirty {
+				q.dirty = true
+				d.dirty = append(d.dirty, q)
+			}
+			s.reportOutcome(q, off, f, outcome)
+		}
+		s.dispatched.Store(off + int64(f.Size))
+		s.storedTime.Store(f.StoreTimestamp)
+		if q != nil && arrival != nil && outcome != queuelog.Repeated {
+			_, next := q.log.Range()
+			(*arrival)(Arrival{Topic: q.topic, QueueID: q.id, NextOffset: next, TagsCode: s.tagsCode(f)})
+		}
+		return nil
+	})
+	if err == nil {
+		s.dispatched.Store(to) // over an end-of-file marker
+	}
+	return err
+}
+
+// flush writes the units of queues that got some.
+func (d *dispatcher) flush() error {
+	var errs []error
+	keep := d.dirty[:0]
+	for _, q := range d.dirty {
+		if err := q.log.Flush(); err != nil {
+			errs = append(errs, err)
+			keep = append(keep, q)
+			continue
+		}
+		q.dirty = false
+	}
+	d.dirty = keep
+	return errors.Join(errs...)
+}
+
+// enqueue adds a record to its queue; the queue is nil for records that are in none.
+func (s *Store) enqueue(off int64, f *message.Fields) (*queue, queuelog.Outcome, error) {
+	if !s.queued(off, f) {
+		return nil, queuelog.Repeated, nil
+	}
+	s.queuesMu.RLock()
+	q := s.queues[string(f.Topic)][f.QueueID]
+	s.queuesMu.RUnlock()
+	if q == nil {
+		var err error
+		if q, err = s.makeQueue(string(f.Topic), f.QueueID); err != nil {
+			return nil, 0, err
+		}
+	}
+	return q, q.log.Append(f.QueueOffset, s.unit(off, f)), nil
+}
+
+// queued tells whether a record belongs to a queue: half and rollback records
+// do not, nor do those of a deleted topic, and batch consume queues are not
+// supported.
+func (s *Store) queued(off int64, f *message.Fields) bool {
+	t := f.SysFlag & message.SysFlagTransaction
+	return t != message.SysFlagPrepared && t != message.SysFlagRollback &&
+		f.SysFlag&message.SysFlagInnerBatch == 0 && f.QueueID >= 0 &&
+		!(*s.batchCQ.Load())[string(f.Topic)] && !s.deleted.has(f.Topic, off) && ValidName(string(f.Topic)) == nil
+}
+
+func (s *Store) unit(off int64, f *message.Fields) queuelog.Unit {
+	return queuelog.Unit{Offset: off, Size: f.Size, TagsCode: s.tagsCode(f)}
+}
+
+const scheduleTopic = "SCHEDULE_TOPIC_XXXX"
+
+// tagsCode is the hash of the tags; for delayed messages the time of delivery.
+func (s *Store) tagsCode(f *message.Fields) int64 {
+	if string(f.Topic) == scheduleTopic {
+		if v, ok := message.FindProperty(f.Properties, message.KeyDelay); ok {
+			if level, err := strconv.Atoi(string(v)); err == nil && level > 0 {
+				delay := time.Second
+				if n := len(s.cfg.DelayLevels); n > 0 {
+					delay = s.cfg.DelayLevels[min(level, n)-1]
+				}
+				return f.StoreTimestamp + delay.Milliseconds()
+			}
+		}
+	}
+	return message.TagsCodeOf(f.Properties)
+}
+
+func (s *Store) reportOutcome(q *queue, off int64, f *message.Fields, outcome queuelog.Outcome) {
+	switch outcome {
+	case queuelog.AddedGap:
+		s.log.Error("messages are missing in a queue", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset, "physical", off)
+	case queuelog.Rejected:
+		s.log.Error("record with an impossible queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset, "physical", off)
+	}
+}

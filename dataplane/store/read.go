@@ -1,0 +1,297 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
+)
+
+const (
+	defaultReadMessages = 32
+	defaultReadBytes    = 256 << 10
+	maxReadMessages     = 4096
+	maxReadBytes        = 128 << 20
+	scanUnits           = 800     // units that one Read looks at, at least
+	spanGap             = 4 << 10 // foreign bytes that one read may pass over
+	spanBytes           = 1 << 20 // one read takes at most so much
+	maxKeptRead         = 4 << 20 // larger buffers are not used again
+)
+
+// readBuffers is the reusable memory of one Read.
+type readBuffers struct {
+	s       *Store
+	units   []queuelog.Unit // window of the queue
+	wanted  []queuelog.Unit
+	records [][]byte
+	data    []byte
+}
+
+// Release gives the memory of Records back; neither they nor the batch may be
+// used again. A batch that is not released is left to the garbage collector.
+func (b *Batch) Release() {
+	bufs := b.bufs
+	if bufs == nil {
+		return
+	}
+	b.bufs, b.Records = nil, nil
+	clear(bufs.records)
+	if cap(bufs.data) <= maxKeptRead {
+		bufs.s.reads.Put(bufs)
+	}
+}
+
+// Read returns records of a queue from offset on, as many as o allows. What
+// was deleted or lost is passed over. The error is ErrClosed or one of the
+// file system; everything else is a status.
+func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (Batch, error) {
+	if s.closed.Load() {
+		return Batch{}, ErrClosed
+	}
+	q := s.findQueue(topic, queueID)
+	if q == nil {
+		return Batch{Status: ReadNoQueue}, nil
+	}
+	b := Batch{Next: offset}
+	b.Min, b.Max = q.log.Range()
+	switch {
+	case b.Max == 0:
+		b.Status, b.Next = ReadNoQueue, 0
+		return b, nil
+	case offset == b.Max:
+		b.Status = ReadNotFound
+		return b, nil
+	case offset > b.Max:
+		b.Status, b.Next = ReadOffsetTooBig, b.Max
+		return b, nil
+	case offset < b.Min:
+		b.Status, b.Next = ReadOffsetTooSmall, b.Min
+		return b, nil
+	}
+	bufs, ok := s.reads.Get().(*readBuffers)
+	if !ok {
+		bufs = &readBuffers{s: s}
+	}
+	bufs.wanted, bufs.records = bufs.wanted[:0], bufs.records[:0]
+	b.bufs = bufs
+	removed, err := s.choose(q, &b, o)
+	if err == nil {
+		var lost bool
+		lost, err = s.fetch(bufs)
+		removed = removed || lost
+	}
+	if err != nil {
+		b.Release()
+		return Batch{}, fmt.Errorf("read %s queue %d at %d: %w", topic, queueID, offset, err)
+	}
+	b.Records = bufs.records
+	switch {
+	case len(b.Records) > 0:
+		return b, nil
+	case removed:
+		b.Status = ReadRemoved
+	default:
+		b.Status = ReadNoMatch
+	}
+	b.Release()
+	return b, nil
+}
+
+// choose collects the units of the records to return and sets b.Next.
+func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err error) {
+	if o.MaxMessages <= 0 {
+		o.MaxMessages = defaultReadMessages
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultReadBytes
+	}
+	o.MaxMessages, o.MaxBytes = min(o.MaxMessages, maxReadMessages), min(o.MaxBytes, maxReadBytes)
+	logMin, _ := s.clog.Range()
+	bufs := b.bufs
+	total := 0
+	for budget := max(scanUnits, o.MaxMessages); budget > 0 && b.Next < b.Max; {
+		want := budget
+		if o.Match == nil {
+			want = min(want, o.MaxMessages-len(bufs.wanted))
+		}
+		if bufs.units, err = q.log.Read(bufs.units[:0], b.Next, want); err != nil {
+			return removed, err
+		}
+		if len(bufs.units) == 0 {
+			// The file went away between Range and Read.
+			lo, _ := q.log.Range()
+			b.Next = max(b.Next, min(lo, b.Max))
+			return true, nil
+		}
+		for _, u := range bufs.units {
+			switch {
+			case u.Blank() || u.Size < message.MinRecordBytes || u.Offset < logMin:
+				removed = true
+			case o.Match != nil && !o.Match(u.TagsCode):
+			case len(bufs.wanted) > 0 && total+int(u.Size) > o.MaxBytes:
+				return removed, nil
+			default:
+				bufs.wanted = append(bufs.wanted, u)
+				total += int(u.Size)
+			}
+			b.Next++
+			if len(bufs.wanted) >= o.MaxMessages {
+				return removed, nil
+			}
+		}
+		budget -= len(bufs.units)
+	}
+	return removed, nil
+}
+
+// fetch reads the records of bufs.wanted. Neighbours in the commit log are
+// read at once. It reports whether records were missing.
+func (s *Store) fetch(bufs *readBuffers) (lost bool, err error) {
+	need := 0
+	s.spans(bufs.wanted, func(span []queuelog.Unit, size int) { need += size })
+	if cap(bufs.data) < need {
+		bufs.data = make([]byte, need+need/8)
+	}
+	data := bufs.data[:need]
+	s.spans(bufs.wanted, func(span []queuelog.Unit, size int) {
+		buf := data[:size:size]
+		data = data[size:]
+		rerr := s.clog.ReadAt(buf, span[0].Offset)
+		if rerr != nil && !errors.Is(rerr, commitlog.ErrNotFound) {
+			err = rerr
+		}
+		if rerr != nil {
+			lost = true
+			return
+		}
+		for _, u := range span {
+			at := u.Offset - span[0].Offset
+			rec := buf[at : at+int64(u.Size) : at+int64(u.Size)]
+			f, verr := message.Verify(rec)
+			if verr == nil && (f.Size != u.Size || f.PhysicalOffset != u.Offset) {
+				verr = fmt.Errorf("queue entry for offset %d, size %d: %w", u.Offset, u.Size, ErrCorrupt)
+			}
+			if verr != nil {
+				s.log.Error("damaged record is passed over", "offset", u.Offset, "err", verr)
+				lost = true
+				continue
+			}
+			bufs.records = append(bufs.records, rec)
+		}
+	})
+	return lost, err
+}
+
+// spans cuts units into runs that one read covers.
+func (s *Store) spans(units []queuelog.Unit, visit func(span []queuelog.Unit, size int)) {
+	for len(units) > 0 {
+		n, end := 1, units[0].Offset+int64(units[0].Size)
+		for n < len(units) {
+			u := units[n]
+			if u.Offset < end || u.Offset-end > spanGap || u.Offset+int64(u.Size)-units[0].Offset > spanBytes ||
+				u.Offset/s.cfg.SegmentBytes != units[0].Offset/s.cfg.SegmentBytes {
+				break
+			}
+			end = u.Offset + int64(u.Size)
+			n++
+		}
+		visit(units[:n], int(end-units[0].Offset))
+		units = units[n:]
+	}
+}
+
+// ReadAt returns a copy of the record that starts at a commit log offset. The
+// error is ErrNotFound when none does.
+func (s *Store) ReadAt(physicalOffset int64) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	missing := func(err error) error {
+		if err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, commitlog.ErrNotFound) {
+			return fmt.Errorf("offset %d: %w", physicalOffset, ErrNotFound)
+		}
+		return err
+	}
+	if physicalOffset < 0 {
+		return nil, missing(nil)
+	}
+	var head [message.BlankBytes]byte
+	if err := s.clog.ReadAt(head[:], physicalOffset); err != nil {
+		return nil, missing(err)
+	}
+	size, magic, _ := message.Head(head[:])
+	if size < message.MinRecordBytes || int64(size) > s.cfg.SegmentBytes || magic != message.MagicV1 && magic != message.MagicV2 {
+		return nil, missing(nil)
+	}
+	rec := make([]byte, size)
+	if err := s.clog.ReadAt(rec, physicalOffset); err != nil {
+		return nil, missing(err)
+	}
+	f, err := message.Verify(rec)
+	if err != nil || f.PhysicalOffset != physicalOffset {
+		return nil, missing(err)
+	}
+	return rec, nil
+}
+
+// QueueOffsets returns the first readable offset of a queue and the one behind
+// its last message; 0, 0 for a queue that is not there.
+func (s *Store) QueueOffsets(topic string, queueID int32) (min, max int64) {
+	q := s.findQueue(topic, queueID)
+	if q == nil {
+		return 0, 0
+	}
+	return q.log.Range()
+}
+
+// OffsetByTime returns the queue offset for a store time in ms; 0 for a queue
+// that is not there.
+func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) (int64, error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	q := s.findQueue(topic, queueID)
+	if q == nil {
+		return 0, nil
+	}
+	lo, _ := q.log.Range()
+	at, err := q.log.Search(func(u queuelog.Unit) (bool, error) {
+		t, err := s.storeTime(u)
+		if errors.Is(err, commitlog.ErrNotFound) || errors.Is(err, ErrCorrupt) {
+			return false, nil // deleted meanwhile: older than all that is left
+		}
+		return t > ms || b == BoundaryLower && t == ms, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("offset by time of %s queue %d: %w", topic, queueID, err)
+	}
+	if b == BoundaryUpper {
+		at = max(at-1, lo)
+	}
+	return at, nil
+}
+
+func (s *Store) storeTime(u queuelog.Unit) (int64, error) {
+	var head [message.TimeBytes]byte
+	if err := s.clog.ReadAt(head[:], u.Offset); err != nil {
+		return 0, err
+	}
+	return message.StoreTime(head[:], u.Offset)
+}
+
+// StoreTimeAt returns when the message at a queue offset was stored; false
+// when there is none.
+func (s *Store) StoreTimeAt(topic string, queueID int32, offset int64) (ms int64, ok bool) {
+	q := s.findQueue(topic, queueID)
+	if q == nil || s.closed.Load() {
+		return 0, false
+	}
+	u, ok, err := q.log.At(offset)
+	if err != nil || !ok {
+		return 0, false
+	}
+	ms, err = s.storeTime(u)
+	return ms, err == nil
+}

@@ -1,0 +1,275 @@
+// Package controlplane puts the control plane together: database, cache,
+// services, HTTP handler, fleet, collection of usage, jobs. It decides nothing
+// itself.
+//
+// New opens and checks everything, Run does the background work until its
+// context ends, Close gives everything back. The handler may serve between New
+// and Close.
+package controlplane
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluicemq/sluice/billing"
+	"github.com/sluicemq/sluice/billing/billingdb"
+	"github.com/sluicemq/sluice/billing/collect"
+	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/controlplane/cache"
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/fleet"
+	"github.com/sluicemq/sluice/controlplane/httpapi"
+	"github.com/sluicemq/sluice/controlplane/jobs"
+	"github.com/sluicemq/sluice/controlplane/mail"
+	"github.com/sluicemq/sluice/controlplane/messages"
+	"github.com/sluicemq/sluice/dataplane/mqclient"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/migrations"
+	"github.com/sluicemq/sluice/tenant"
+	"github.com/sluicemq/sluice/tenant/tenantdb"
+)
+
+// Config of a control plane with one cluster.
+type Config struct {
+	DB              string // as sqldb.Open reads it
+	Redis           string // redis:// or rediss://
+	Mail            string // as mail.Config.Target
+	MailFrom        string
+	PublicURL       string // of the console and API
+	MasterKeyFile   string // opens everything that is sealed at rest; made when absent
+	Cluster         Cluster
+	CollectInterval time.Duration
+}
+
+// Cluster is the data plane that this control plane drives.
+type Cluster struct {
+	Name        string
+	Secret      []byte             // of the system principal
+	PolicyKey   ed25519.PrivateKey // signs policy
+	NameServers []string           // host:port that we call
+	Brokers     []string
+	Remoting    string // endpoints that users are told
+	GRPC        string
+}
+
+// Deps are what the process shares.
+type Deps struct {
+	Console fs.FS // may be nil
+	Now     func() time.Time
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Validate reports everything that is missing, joined, with the path of the
+// setting.
+func (c *Config) Validate() error {
+	var errs []error
+	for path, value := range map[string]string{
+		"db": c.DB, "redis": c.Redis, "mail": c.Mail, "master_key_file": c.MasterKeyFile, "cluster.name": c.Cluster.Name,
+		"cluster.remoting": c.Cluster.Remoting, "cluster.grpc": c.Cluster.GRPC,
+	} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("controlplane.%s: missing", path))
+		}
+	}
+	if len(c.Cluster.Secret) == 0 || len(c.Cluster.PolicyKey) == 0 {
+		errs = append(errs, errors.New("controlplane.cluster: secret and policy key are needed"))
+	}
+	if len(c.Cluster.NameServers) == 0 || len(c.Cluster.Brokers) == 0 {
+		errs = append(errs, errors.New("controlplane.cluster: at least one name server and one broker"))
+	}
+	return errors.Join(errs...)
+}
+
+// Server is a control plane.
+type Server struct {
+	cfg       Config
+	deps      Deps
+	db        *sqldb.DB
+	cache     *cache.Cache
+	mailer    *mail.Mailer
+	client    *mqclient.Client
+	fleet     *fleet.Fleet
+	bell      *bell
+	collector *collect.Collector
+	jobs      *jobs.Table
+	usage     *billingdb.Store
+	catalog   *catalog.Service
+	handler   http.Handler
+}
+
+// New opens the database, brings its schema up to date and wires everything. On
+// an error what was opened is closed again.
+func New(ctx context.Context, cfg Config, deps Deps) (_ *Server, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, deps: deps}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	master, err := tenant.OpenMasterKey(cfg.MasterKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	keyring, err := tenant.NewKeyring(master)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openStorage(ctx); err != nil {
+		return nil, err
+	}
+	if s.client, err = mqclient.New(mqclient.Config{Secret: cfg.Cluster.Secret}); err != nil {
+		return nil, err
+	}
+	if s.mailer, err = mail.New(mail.Config{Target: cfg.Mail, From: cfg.MailFrom, BaseURL: cfg.PublicURL}, deps.Now, deps.Logger); err != nil {
+		return nil, err
+	}
+	return s, s.wire(ctx, keyring)
+}
+
+func (s *Server) openStorage(ctx context.Context) error {
+	var err error
+	if s.db, err = sqldb.Open(ctx, s.cfg.DB, s.deps.Logger); err != nil {
+		return err
+	}
+	if err := Migrate(ctx, s.db); err != nil {
+		return err
+	}
+	s.cache, err = cache.Open(cache.Config{URL: s.cfg.Redis}, s.deps.Now, s.deps.Logger)
+	return err
+}
+
+// Migrate brings a database's schema to this version.
+func Migrate(ctx context.Context, db *sqldb.DB) error {
+	files, err := migrations.For(string(db.Driver()))
+	if err != nil {
+		return err
+	}
+	return db.Migrate(ctx, files)
+}
+
+// wire makes the services; nothing here does I/O but registering the cluster.
+func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
+	now, log := s.deps.Now, s.deps.Logger
+	outbox := controldb.NewOutbox(s.db, now)
+	tenantStore := tenantdb.New(s.db, outbox)
+	authStore := controldb.NewAuthStore(s.db, outbox)
+	s.usage = billingdb.New(s.db, now)
+
+	var authService *auth.Service
+	source := &remembering{Source: controldb.NewSource(s.db, tenantStore, keyring, func(ctx context.Context) ([]byte, error) { return authService.JWKS(ctx) }), usage: s.usage}
+	s.fleet = fleet.New(fleet.Config{
+		Cluster: s.cfg.Cluster.Name, Issuer: issuer, SigningKey: s.cfg.Cluster.PolicyKey, Logger: log, Observe: fleetMetrics(s.deps.Metrics),
+	}, source, s.nameServers(), s.brokers())
+	s.bell = newBell(s.fleet, s.cache)
+
+	tenants := tenant.New(tenant.Deps{Store: tenantStore, Keyring: keyring, Now: now, Wake: s.bell.Wake})
+	s.catalog = catalog.New(controldb.New(s.db, tenantStore), s.bell, now)
+	authService = auth.New(auth.Config{Issuer: issuer}, auth.Deps{
+		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
+		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") },
+	})
+	idempotency := controldb.NewIdempotency(s.db, now)
+
+	var err error
+	s.handler, err = httpapi.New(httpapi.Deps{
+		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Catalog: s.catalog,
+		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
+		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
+		Tx:       s.db, Idempotency: idempotency, Audit: controldb.NewAudit(s.db), Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,
+		Console: s.deps.Console, Observe: httpMetrics(s.deps.Metrics), Now: now, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Logger: log}, s.reporters(), s.usage, s.usage)
+	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
+		RotateKeys: authService.RotateKeys, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
+	}), log, jobMetrics(s.deps.Metrics))
+	if err != nil {
+		return err
+	}
+	if err := authService.RotateKeys(ctx); err != nil { // there must be a key before the first sign-in
+		return err
+	}
+	return s.catalog.PutCluster(ctx, catalog.Cluster{
+		ID: "cl_" + s.cfg.Cluster.Name, Name: s.cfg.Cluster.Name, RemotingEndpoint: s.cfg.Cluster.Remoting, GRPCEndpoint: s.cfg.Cluster.GRPC,
+	})
+}
+
+// issuer is the "iss" of every token that this control plane signs.
+const issuer = "sluice"
+
+func (s *Server) nameServers() []fleet.Node {
+	var out []fleet.Node
+	for _, addr := range s.cfg.Cluster.NameServers {
+		out = append(out, fleet.Remote{Node: s.client.At(addr)})
+	}
+	return out
+}
+
+func (s *Server) brokers() []fleet.Broker {
+	var out []fleet.Broker
+	for _, addr := range s.cfg.Cluster.Brokers {
+		out = append(out, fleet.Remote{Node: s.client.At(addr)})
+	}
+	return out
+}
+
+func (s *Server) reporters() []collect.Broker {
+	var out []collect.Broker
+	for _, addr := range s.cfg.Cluster.Brokers {
+		out = append(out, fleet.Remote{Node: s.client.At(addr)})
+	}
+	return out
+}
+
+// Handler serves the API and the console.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run does the background work until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.jobs.Run(ctx) })
+	g.Go(func() error { return s.mailer.Run(ctx) })
+	g.Go(func() error { return s.bell.run(ctx) })
+	g.Go(func() error { return s.lead(ctx) })
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// Ready reports what does not answer, by the name of the dependency; a nil
+// error is one that does.
+func (s *Server) Ready(ctx context.Context) map[string]error {
+	return map[string]error{"database": s.db.Ping(ctx), "redis": s.cache.Ping(ctx)}
+}
+
+// Close closes what New opened.
+func (s *Server) Close() error {
+	var errs []error
+	if s.client != nil {
+		errs = append(errs, s.client.Close())
+	}
+	if s.cache != nil {
+		errs = append(errs, s.cache.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}

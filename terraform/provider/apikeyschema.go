@@ -1,0 +1,88 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/mapplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// defaultKeyName names a key whose configuration gives it no name.
+const defaultKeyName = "terraform"
+
+var scopeTypes = map[string]attr.Type{"namespace_id": types.StringType, "permissions": types.SetType{ElemType: types.StringType},
+	"topics": types.SetType{ElemType: types.StringType}, "groups": types.SetType{ElemType: types.StringType}}
+
+func apiKeySchema(ctx context.Context) schema.Schema {
+	return schema.Schema{
+		MarkdownDescription: "An API key: what SDKs sign with, and, with a control role, what programs call the API with. " +
+			"The server shows the secret once; it is kept in the state, so keep the state as safe as the key.",
+		Attributes: map[string]schema.Attribute{
+			"id":     computedString("Id of the key, which is the AccessKey of SDKs."),
+			"key_id": computedString("The same as `id`."),
+			"owner_id": schema.StringAttribute{Optional: true, Computed: true, Validators: contract("OwnerId", "").strings(),
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured()},
+				MarkdownDescription: contract("OwnerId", "").Description + " Left out: the owner of the credential that Terraform uses. A change replaces the key."},
+			"name":        defaultedString(contract("DisplayName", ""), defaultKeyName, "Name for people. Default `terraform`."),
+			"description": descriptionAttribute(),
+			"scope":       scopeAttribute(),
+			"control_role": schema.StringAttribute{Optional: true, PlanModifiers: replace(), Validators: contract("ControlRole", "").strings(),
+				MarkdownDescription: contract("ControlRole", "").Description + " `admin`, `developer`, `viewer` or `billing`. A change replaces the key."},
+			"allowed_cidrs": schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
+				Default: setdefault.StaticValue(setValue([]string{})), Validators: contract("ApiKeyCreate", "allowed_cidrs").sets(),
+				MarkdownDescription: contract("ApiKeyCreate", "allowed_cidrs").Description},
+			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
+				MarkdownDescription: "When the key stops working, such as `2027-01-31T00:00:00Z`. Left out: never."},
+			"disabled": schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+				MarkdownDescription: contract("ApiKeyUpdate", "disabled").Description + " Default `false`."},
+			"rotation_keepers": schema.MapAttribute{ElementType: types.StringType, Optional: true,
+				PlanModifiers: []planmodifier.Map{mapplanmodifier.RequiresReplaceIf(keepersChanged, keepersRule, keepersRule)},
+				MarkdownDescription: "Values of your own; a change of any of them replaces the key by a new one with another id and secret. " +
+					"Add `lifecycle { create_before_destroy = true }` or a `grace_period` so that no client is cut off. " +
+					"Keepers written for a key that was just imported do not replace it."},
+			"grace_period": schema.StringAttribute{Optional: true, CustomType: durations.typ(),
+				MarkdownDescription: "How long the key goes on working after it was replaced or destroyed, such as `15m`. Left out: it stops at once."},
+			"secret": schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: keep(),
+				MarkdownDescription: "The secret, which is the SecretKey of SDKs. Null for an imported key."},
+			"hint":       computedString(contract("ApiKey", "hint").Description),
+			"created_at": computedString("When it was created."),
+			"timeouts":   timeoutsAttribute(ctx),
+		},
+	}
+}
+
+func scopeAttribute() schema.Attribute {
+	names := func(what string) schema.Attribute {
+		return schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
+			Default: setdefault.StaticValue(setValue([]string{everything})), Validators: contract("ApiKeyScope", what).sets(),
+			MarkdownDescription: "Names of " + what + " that the permissions hold for; a `*` at the end matches any rest. Default `[\"*\"]`."}
+	}
+	return schema.ListNestedAttribute{Optional: true, Computed: true, Validators: contract("ApiKeyCreate", "scopes").lists(),
+		Default:             listdefault.StaticValue(types.ListValueMust(types.ObjectType{AttrTypes: scopeTypes}, []attr.Value{})),
+		MarkdownDescription: "What the key may do, one element for a namespace. A key with scopes in several namespaces must name one when it connects.",
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"namespace_id": schema.StringAttribute{Required: true, Validators: contract("NamespaceId", "").strings(),
+				MarkdownDescription: "The namespace."},
+			"permissions": schema.SetAttribute{ElementType: types.StringType, Required: true, Validators: contract("ApiKeyScope", "permissions").sets(),
+				MarkdownDescription: "`PUB` send; `SUB` receive and commit; `MANAGE` create, change and delete over the message protocols; `DESCRIBE` look."},
+			"topics": names("topics"),
+			"groups": names("groups"),
+		}}}
+}
+
+const keepersRule = "replaces the key when a keeper changes"
+
+// keepersChanged lets the first keepers of an imported key pass: nobody knows
+// with which ones it was made.
+func keepersChanged(ctx context.Context, req planmodifier.MapRequest, resp *mapplanmodifier.RequiresReplaceIfFuncResponse) {
+	imported, diags := req.Private.GetKey(ctx, importedKey)
+	resp.Diagnostics.Append(diags...)
+	resp.RequiresReplace = !req.StateValue.IsNull() || len(imported) == 0
+}

@@ -1,0 +1,74 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+)
+
+// importID is the form of a resource's import id: its parts, joined by a
+// slash, which no name can hold.
+type importID struct {
+	resource string
+	parts    []importPart
+}
+
+type importPart struct {
+	attribute string
+	schema    string // schema of the contract whose pattern the part must match
+	example   string
+}
+
+var (
+	namespaceImport = importID{"sluice_namespace", []importPart{{"id", "NamespaceId", "k7m2q9x4w1bz"}}}
+	topicImport     = importID{"sluice_topic", []importPart{
+		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "TopicName", "orders"}}}
+	groupImport = importID{"sluice_consumer_group", []importPart{
+		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "GroupName", "billing"}}}
+	apiKeyImport = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
+)
+
+// parse splits id into the values of its parts.
+func (f importID) parse(id string) ([]string, error) {
+	values := strings.Split(id, "/")
+	if len(values) != len(f.parts) {
+		return nil, fmt.Errorf("the import id %q has %d parts; %s", id, len(values), f.usage())
+	}
+	for i, part := range f.parts {
+		form := regexp.MustCompile(contract(part.schema, "").Pattern)
+		if !form.MatchString(values[i]) {
+			return nil, fmt.Errorf("%q in the import id is no %s; %s", values[i], part.attribute, f.usage())
+		}
+	}
+	return values, nil
+}
+
+func (f importID) usage() string {
+	names, examples := make([]string, len(f.parts)), make([]string, len(f.parts))
+	for i, part := range f.parts {
+		names[i], examples[i] = part.attribute, part.example
+	}
+	return fmt.Sprintf("a %s is imported by %s, such as: terraform import %s.example %s",
+		f.resource, strings.Join(names, "/"), f.resource, strings.Join(examples, "/"))
+}
+
+// line is the command that takes an object into the state.
+func (f importID) line(values ...string) string {
+	return fmt.Sprintf("terraform import %s.<name of the resource block> %s", f.resource, strings.Join(values, "/"))
+}
+
+// importState puts the parts of the import id into the state; Read does the rest.
+func (f importID) importState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	values, err := f.parse(req.ID)
+	if err != nil {
+		resp.Diagnostics.AddError("Invalid import id", err.Error())
+		return
+	}
+	for i, part := range f.parts {
+		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root(part.attribute), values[i])...)
+	}
+}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"html/template"
 	"io/fs"
@@ -43,16 +44,13 @@ func (s *server) console(c *gin.Context) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	c.Status(http.StatusOK)
-	http.ServeFileFS(c.Writer, c.Request, s.d.Console, servable(name))
-}
-
-// servable avoids the redirect that net/http makes for index.html.
-func servable(name string) string {
-	if name == "index.html" {
-		return "."
+	data, err := fs.ReadFile(s.d.Console, name)
+	if err != nil {
+		s.fail(c, errs.E(errs.NotFound, "no such file: %s", clip(name)).WithReason("console_missing"))
+		return
 	}
-	return name
+	c.Status(http.StatusOK)
+	http.ServeContent(c.Writer, c.Request, name, time.Time{}, bytes.NewReader(data)) // not ServeFileFS: it redirects index.html
 }
 
 var mailboxPage = template.Must(template.New("mailbox").Parse(`<!doctype html>

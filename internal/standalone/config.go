@@ -1,0 +1,292 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicemq/sluice/dataplane/node"
+)
+
+// Config is everything that can be set, for all roles of the binary. Each
+// setting has a path in the YAML file, a name in the environment (SLUICE_ and
+// the path in capitals), and most have a flag; see Settings.
+type Config struct {
+	Data      string
+	HTTP      string
+	Admin     string
+	NameSrv   string
+	Broker    string
+	GRPC      string
+	Advertise string
+	DB        string
+	Redis     string
+	Mail      string
+	MailFrom  string
+	PublicURL string
+	ReadyFile string
+
+	TLSCert, TLSKey string
+	TLSMode         node.TLSMode
+
+	SegmentBytes      int64
+	QueueSegmentBytes int64
+	Retention         time.Duration
+	RetentionCheck    time.Duration
+	Flush             string
+
+	TransactionFirstCheck    time.Duration
+	TransactionCheckInterval time.Duration
+	TransactionCheckMax      int64
+	PopMaxInFlight           int64
+
+	CollectInterval time.Duration
+	LogLevel        string
+
+	ClusterName      string
+	ClusterKey       string
+	PolicyKey        string
+	PolicyPublicKey  string
+	BrokerName       string
+	NameServers      string
+	Brokers          string
+	RemotingEndpoint string
+	GRPCEndpoint     string
+}
+
+// Default returns the embedded defaults.
+func Default() *Config {
+	return &Config{
+		Data: "./var", HTTP: "127.0.0.1:8080", Admin: "127.0.0.1:8090", NameSrv: "127.0.0.1:9876", Broker: "127.0.0.1:10911", GRPC: "127.0.0.1:8081",
+		Redis: "embedded", TLSMode: node.TLSPermissive,
+		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, Retention: 72 * time.Hour, RetentionCheck: time.Minute, Flush: "async",
+		TransactionFirstCheck: 6 * time.Second, TransactionCheckInterval: 10 * time.Second, TransactionCheckMax: 15, PopMaxInFlight: 10_000,
+		CollectInterval: 10 * time.Second, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
+	}
+}
+
+// Setting is one line of the table of settings.
+type Setting struct {
+	Path  string // in the YAML file: "store.segment_bytes"
+	Flag  string // "" when there is none
+	Usage string
+	value any // *string, *int64, *time.Duration or *node.TLSMode
+}
+
+// Env is the setting's name in the environment.
+func (s *Setting) Env() string {
+	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(s.Path, ".", "_"))
+}
+
+// Default is the present value as text.
+func (s *Setting) Default() string {
+	switch v := s.value.(type) {
+	case *string:
+		return *v
+	case *int64:
+		return strconv.FormatInt(*v, 10)
+	case *time.Duration:
+		return v.String()
+	case *node.TLSMode:
+		return string(*v)
+	}
+	return ""
+}
+
+// Set reads text into the setting.
+func (s *Setting) Set(text string) error {
+	switch v := s.value.(type) {
+	case *string:
+		*v = text
+	case *int64:
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %q is not a whole number", s.Path, text)
+		}
+		*v = n
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%s: %q is not a duration such as 72h or 500ms", s.Path, text)
+		}
+		*v = d
+	case *node.TLSMode:
+		*v = node.TLSMode(text)
+	}
+	return nil
+}
+
+// Settings is the table of everything that can be set.
+func (c *Config) Settings() []*Setting {
+	return []*Setting{
+		{"data", "data", "folder for everything that is written", &c.Data},
+		{"http", "http", "console and API", &c.HTTP},
+		{"admin", "admin", "operators: metrics, health, pprof", &c.Admin},
+		{"namesrv", "namesrv", "RocketMQ name server", &c.NameSrv},
+		{"broker", "broker", "RocketMQ broker, remoting", &c.Broker},
+		{"grpc", "grpc", "RocketMQ 5 endpoint, gRPC", &c.GRPC},
+		{"advertise", "advertise", "host that clients are told (default: the listener's)", &c.Advertise},
+		{"db", "db", "sqlite:<path> or mysql://user:password@host:port/name (default: sqlite:<data>/control.db)", &c.DB},
+		{"redis", "redis", "embedded, redis://… or rediss://…", &c.Redis},
+		{"mail", "mail", "file:<folder> or smtp://user:password@host:port (default: file:<data>/mail)", &c.Mail},
+		{"mail_from", "mail-from", "sender of mails", &c.MailFrom},
+		{"public_url", "public-url", "address of the console as users type it (default: as the request says)", &c.PublicURL},
+		{"ready_file", "ready-file", "file to write the real addresses to, once everything serves", &c.ReadyFile},
+		{"tls.cert", "tls-cert", "certificate chain, PEM (default: self-signed in <data>/tls)", &c.TLSCert},
+		{"tls.key", "tls-key", "private key, PEM", &c.TLSKey},
+		{"tls.mode", "tls-mode", "disabled, permissive (TLS and plain on one port) or required", &c.TLSMode},
+		{"store.segment_bytes", "", "size of a commit log file; a folder keeps the size that it was made with", &c.SegmentBytes},
+		{"store.queue_segment_bytes", "", "size of a consume queue file", &c.QueueSegmentBytes},
+		{"store.retention", "", "how long messages are kept", &c.Retention},
+		{"store.retention_check", "", "how often old files are looked for", &c.RetentionCheck},
+		{"store.flush", "", "async or sync", &c.Flush},
+		{"transaction.first_check", "", "age of an open transaction at its first check", &c.TransactionFirstCheck},
+		{"transaction.check_interval", "", "time between checks", &c.TransactionCheckInterval},
+		{"transaction.check_max", "", "number of checks", &c.TransactionCheckMax},
+		{"pop.max_in_flight", "", "received, not acknowledged messages of a queue and group", &c.PopMaxInFlight},
+		{"usage.collect_interval", "", "how often usage is collected from brokers", &c.CollectInterval},
+		{"log.level", "log-level", "debug, info, warn or error", &c.LogLevel},
+		{"cluster.name", "cluster", "name of the cluster", &c.ClusterName},
+		{"cluster.key_file", "", "secret shared by all processes of the cluster (default: <data>/cluster.key)", &c.ClusterKey},
+		{"cluster.policy_key_file", "", "key that the control plane signs policy with (default: <data>/policy.key)", &c.PolicyKey},
+		{"cluster.policy_public_file", "", "its public half, for name servers and brokers (default: <data>/policy.pub)", &c.PolicyPublicKey},
+		{"cluster.broker_name", "broker-name", "name of the broker group", &c.BrokerName},
+		{"cluster.name_servers", "name-servers", "addresses of the name servers, joined by commas; for roles broker and controlplane", &c.NameServers},
+		{"cluster.brokers", "brokers", "addresses of the brokers, joined by commas; for role controlplane", &c.Brokers},
+		{"cluster.remoting_endpoint", "", "name server address that users are told (default: the first name server)", &c.RemotingEndpoint},
+		{"cluster.grpc_endpoint", "", "gRPC address that users are told; for role controlplane", &c.GRPCEndpoint},
+	}
+}
+
+// Load fills c from a YAML file (if path is not empty), then from the
+// environment. Flags are set afterwards by the caller. All problems are
+// reported at once.
+func (c *Config) Load(path string, environ []string) error {
+	var errs []error
+	byPath, byEnv := map[string]*Setting{}, map[string]*Setting{}
+	for _, s := range c.Settings() {
+		byPath[s.Path], byEnv[s.Env()] = s, s
+	}
+	if path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("config file: %w", err)
+		}
+		var tree map[string]any
+		if err := yaml.Unmarshal(raw, &tree); err != nil {
+			return fmt.Errorf("config file %s: %w", path, err)
+		}
+		errs = append(errs, setTree(byPath, "", tree)...)
+	}
+	for _, pair := range environ {
+		name, text, _ := strings.Cut(pair, "=")
+		if s, ok := byEnv[name]; ok {
+			if err := s.Set(text); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func setTree(byPath map[string]*Setting, prefix string, tree map[string]any) []error {
+	var errs []error
+	for key, value := range tree {
+		path := prefix + key
+		if below, ok := value.(map[string]any); ok {
+			errs = append(errs, setTree(byPath, path+".", below)...)
+			continue
+		}
+		s, ok := byPath[path]
+		if !ok {
+			errs = append(errs, fmt.Errorf("config file: %s is no setting", path))
+			continue
+		}
+		if err := s.Set(fmt.Sprint(value)); err != nil {
+			errs = append(errs, fmt.Errorf("config file: %w", err))
+		}
+	}
+	return errs
+}
+
+// Finish fills in what depends on other settings and checks everything. All
+// problems are reported at once, with their paths.
+func (c *Config) Finish() error {
+	under := func(target *string, name string) {
+		if *target == "" {
+			*target = filepath.Join(c.Data, name)
+		}
+	}
+	under(&c.ClusterKey, "cluster.key")
+	under(&c.PolicyKey, "policy.key")
+	under(&c.PolicyPublicKey, "policy.pub")
+	if c.DB == "" {
+		c.DB = "sqlite:" + filepath.Join(c.Data, "control.db")
+	}
+	if c.Mail == "" {
+		c.Mail = "file:" + filepath.Join(c.Data, "mail")
+	}
+	return c.validate()
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(path, format string, args ...any) {
+		errs = append(errs, fmt.Errorf(path+": "+format, args...))
+	}
+	for path, addr := range map[string]string{"http": c.HTTP, "admin": c.Admin, "namesrv": c.NameSrv, "broker": c.Broker, "grpc": c.GRPC} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			bad(path, "%q is not host:port", addr)
+		}
+	}
+	if c.Data == "" {
+		bad("data", "must name a folder")
+	}
+	if !c.TLSMode.Valid() {
+		bad("tls.mode", "%q is not disabled, permissive or required", c.TLSMode)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("tls.cert", "tls.cert and tls.key go together")
+	}
+	if !slices.Contains([]string{"async", "sync"}, c.Flush) {
+		bad("store.flush", "%q is not async or sync", c.Flush)
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		bad("log.level", "%q is not debug, info, warn or error", c.LogLevel)
+	}
+	if !strings.HasPrefix(c.DB, "sqlite:") && !strings.HasPrefix(c.DB, "mysql://") {
+		bad("db", "must begin with sqlite: or mysql://")
+	}
+	if c.Redis != "embedded" && !strings.HasPrefix(c.Redis, "redis://") && !strings.HasPrefix(c.Redis, "rediss://") {
+		bad("redis", "must be embedded or begin with redis:// or rediss://")
+	}
+	if !strings.HasPrefix(c.Mail, "file:") && !strings.HasPrefix(c.Mail, "smtp://") {
+		bad("mail", "must begin with file: or smtp://")
+	}
+	for path, n := range map[string]int64{
+		"store.segment_bytes": c.SegmentBytes, "store.queue_segment_bytes": c.QueueSegmentBytes, "pop.max_in_flight": c.PopMaxInFlight,
+		"store.retention": int64(c.Retention), "store.retention_check": int64(c.RetentionCheck), "usage.collect_interval": int64(c.CollectInterval),
+	} {
+		if n <= 0 {
+			bad(path, "must be positive")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// list splits a setting that holds several addresses.
+func list(text string) []string {
+	var out []string
+	for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
+		out = append(out, s)
+	}
+	return out
+}

@@ -2,81 +2,27 @@ package billingdb
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/big"
 	mathrand "math/rand/v2"
-	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluicemq/sluice/billing"
 	"github.com/sluicemq/sluice/internal/sqldb"
-	"github.com/sluicemq/sluice/migrations"
+	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
 )
 
 var testNow = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
 // onBoth runs a test on SQLite and on MariaDB, each in a database of its own.
 func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
-	t.Run("sqlite", func(t *testing.T) {
-		test(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db")))
-	})
-	t.Run("mysql", func(t *testing.T) {
-		admin := os.Getenv("SLUICE_TEST_MYSQL")
-		if admin == "" {
-			t.Fatal("SLUICE_TEST_MYSQL is not set: run the tests with scripts/test-services.sh")
-		}
-		u, err := url.Parse(admin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := make([]byte, 6)
-		rand.Read(id)
-		name := "billing_" + hex.EncodeToString(id)
-		u.Path = "/mysql"
-		root, err := sqldb.Open(t.Context(), u.String(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := root.Conn(t.Context()).Exec("CREATE DATABASE " + name).Error; err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := errors.Join(root.Conn(context.Background()).Exec("DROP DATABASE "+name).Error, root.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-		u.Path = "/" + name
-		test(t, open(t, u.String()))
-	})
-}
-
-func open(t *testing.T, dsn string) *Store {
 	t.Helper()
-	db, err := sqldb.Open(t.Context(), dsn, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+	dbtest.Each(t, func(t *testing.T, db *sqldb.DB) {
+		clock := testNow
+		test(t, New(db, func() time.Time { clock = clock.Add(time.Millisecond); return clock }))
 	})
-	files, err := migrations.For(string(db.Driver()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Migrate(t.Context(), files); err != nil {
-		t.Fatal(err)
-	}
-	clock := testNow
-	return New(db, func() time.Time { clock = clock.Add(time.Millisecond); return clock })
 }
 
 func cell(n int) billing.Cell {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,7 @@ import (
 	"github.com/sluicemq/sluice/billing/billingdb"
 	"github.com/sluicemq/sluice/dataplane/meter"
 	"github.com/sluicemq/sluice/internal/sqldb"
-	"github.com/sluicemq/sluice/migrations"
+	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
 )
 
 var start = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -79,23 +78,7 @@ func (t tenants) TenantOf(_ context.Context, ns string) (string, error) { return
 
 func openStore(t *testing.T, now func() time.Time) *billingdb.Store {
 	t.Helper()
-	db, err := sqldb.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "c.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	files, err := migrations.For("sqlite")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Migrate(t.Context(), files); err != nil {
-		t.Fatal(err)
-	}
-	return billingdb.New(db, now)
+	return billingdb.New(dbtest.Open(t, sqldb.SQLite), now)
 }
 
 func openMeter(t *testing.T, dir string, now func() time.Time) *meter.Meter {

@@ -55,6 +55,16 @@ func bare(namespaceID, name string) (string, bool) {
 	return prefix + rest, ok && ns == namespaceID
 }
 
+// coded is an error with a sentence for people; err is for the log alone.
+func coded(code errs.Code, err error, format string, args ...any) error {
+	e := errs.E(code, format, args...)
+	e.Err = err
+	if code == errs.Unavailable {
+		e.RetryAfter = time.Second
+	}
+	return e
+}
+
 // failure gives an answer of the broker its code.
 func failure(err error) error {
 	var answer *mqclient.Error
@@ -62,21 +72,47 @@ func failure(err error) error {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		e := errs.E(errs.Unavailable, "the broker does not answer; try again in a moment: %w", err)
-		e.RetryAfter = time.Second
-		return e
+		return coded(errs.Unavailable, err, "the broker does not answer; try again in a moment")
 	}
 	switch answer.Code {
-	case wire.TopicNotExist, wire.QueryNotFound, wire.NoMessage, wire.SubscriptionGroupNotExist:
-		return errs.E(errs.NotFound, "%s: %w", answer.Text, err)
+	case wire.TopicNotExist, wire.SubscriptionGroupNotExist:
+		return coded(errs.Unavailable, err, "the broker does not have the topic or group yet; try again in a moment")
+	case wire.QueryNotFound, wire.NoMessage:
+		return coded(errs.NotFound, err, "there is no such message")
 	case wire.MessageIllegal, wire.InvalidParameter:
-		return errs.E(errs.Invalid, "%s: %w", answer.Text, err)
+		return coded(errs.Invalid, err, "the broker refused the message: a size, a property or the queue is out of its limits")
 	case wire.SystemBusy, wire.ServiceNotAvailable:
-		e := errs.E(errs.Unavailable, "the broker takes no messages now; try again in a moment: %w", err)
-		e.RetryAfter = time.Second
-		return e
+		return coded(errs.Unavailable, err, "the broker takes no messages now; try again in a moment")
 	}
 	return fmt.Errorf("broker: %w", err)
+}
+
+// Times of waiting for an object that was made a moment ago: it is in the
+// catalogue, so it will be on the broker.
+const (
+	settleTime  = 3 * time.Second
+	settlePause = 20 * time.Millisecond
+)
+
+// settled calls do until the broker knows the topic, for a short time.
+func settled[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	deadline := time.NewTimer(settleTime)
+	defer deadline.Stop()
+	for {
+		v, err := do()
+		if code, ok := mqclient.CodeOf(err); !ok || code != wire.TopicNotExist {
+			return v, err
+		}
+		pause := time.NewTimer(settlePause)
+		select {
+		case <-pause.C:
+			continue
+		case <-deadline.C:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+		return v, err
+	}
 }
 
 // Send implements catalog.Messages.
@@ -93,7 +129,9 @@ func (s *Service) Send(ctx context.Context, m catalog.Outgoing) (catalog.Sent, e
 	if len(m.Keys) > 0 {
 		props = message.AppendProperty(props, message.KeyKeys, strings.Join(m.Keys, " "))
 	}
-	r, err := s.broker.Send(ctx, mqclient.SendRequest{Topic: topic, QueueID: queue, Body: m.Body, Properties: props, Actor: m.ActorID, Born: s.now()})
+	r, err := settled(ctx, func() (mqclient.SendResult, error) {
+		return s.broker.Send(ctx, mqclient.SendRequest{Topic: topic, QueueID: queue, Body: m.Body, Properties: props, Actor: m.ActorID, Born: s.now()})
+	})
 	if err != nil {
 		return catalog.Sent{}, failure(err)
 	}
@@ -175,7 +213,7 @@ func (s *Service) Tail(ctx context.Context, r catalog.TailRequest) error {
 
 // starts is the next offset of every queue of the topic.
 func (s *Service) starts(ctx context.Context, topic string, r catalog.TailRequest) (map[int32]int64, error) {
-	stats, err := s.broker.TopicStats(ctx, topic)
+	stats, err := settled(ctx, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -21,7 +21,7 @@ func (s *Service) Query(ctx context.Context, q catalog.MessageQuery) (catalog.Me
 		return catalog.MessagePage{Messages: m}, err
 	}
 	topic := physical(q.NamespaceID, q.Topic)
-	stats, err := s.broker.TopicStats(ctx, topic)
+	stats, err := settled(ctx, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
 	if err != nil {
 		return catalog.MessagePage{}, failure(err)
 	}

@@ -25,9 +25,6 @@ func main() {
 	d := &demo{began: time.Now(), binary: "bin/sluice"}
 	if err := d.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "demo: failed:", err)
-		if d.server != nil {
-			fmt.Fprintln(os.Stderr, d.server.LogTail())
-		}
 		stop()
 		os.Exit(1)
 	}
@@ -67,9 +64,13 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer os.RemoveAll(d.dir)
 	defer func() {
-		if d.server != nil {
-			_ = d.server.Close() // the folder goes anyway
+		if d.server == nil {
+			return
 		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, d.server.LogTail())
+		}
+		_ = d.server.Close() // the folder goes anyway
 	}()
 	for _, s := range []struct {
 		what string

@@ -43,6 +43,9 @@ func (d *demo) firstMessage(ctx context.Context) (string, error) {
 				return "", err
 			}
 			d.sent++
+		case ok && event == "problem":
+			lines.Scan()
+			return "", fmt.Errorf("tail: %s", lines.Text())
 		case ok && event == "message":
 			return fmt.Sprintf("arrived %d ms after asking", time.Since(began).Milliseconds()), nil
 		}

@@ -22,7 +22,7 @@ type Account struct {
 	Secret      string
 }
 
-var codePattern = regexp.MustCompile(`(?m)^\s*(\d{6})\s*$|\b(\d{6})\b`)
+var codePattern = regexp.MustCompile(`(?m)^Subject: .*\b(\d{6})$`)
 
 // SignUp makes a tenant as a person does: sign up, read the mail, enter the
 // code. mails is the folder that the server writes mails to.
@@ -66,9 +66,9 @@ func mailCode(ctx context.Context, mails, email string) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			head, body, _ := strings.Cut(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n\n")
-			if m := codePattern.FindStringSubmatch(body); m != nil && strings.Contains(head, email) {
-				return m[1] + m[2], nil
+			text := strings.ReplaceAll(string(raw), "\r\n", "\n")
+			if m := codePattern.FindStringSubmatch(text); m != nil && strings.Contains(text, "To: "+email+"\n") {
+				return m[1], nil
 			}
 		}
 		select {

@@ -52,7 +52,7 @@ func plans() []Plan {
 			{Name: QuotaServiceAccounts, Tenant: 20},
 			{Name: QuotaMembers, Tenant: 20},
 		},
-		Rates: Rates{SendMessages: 5000, SendBytes: 20 << 20, ReceiveMessages: 10000, Requests: 20000},
+		Rates: Rates{SendMessages: 50_000, SendBytes: 100 << 20, ReceiveMessages: 100_000, Requests: 200_000},
 	}}
 }
 

@@ -204,6 +204,40 @@ func (s *Service) Found(ctx context.Context, name string, ownerID ID) (Tenant, e
 	return t, err
 }
 
+// MayChange refuses when the tenant is suspended.
+func (s *Service) MayChange(ctx context.Context, tenantID ID) error {
+	t, err := s.store.Tenant(ctx, tenantID)
+	if err != nil {
+		return err
+	}
+	return active(t)
+}
+
+// Suspend stops a tenant: it can look but not change, send or receive. Resume
+// undoes it. Both are for operators and billing.
+func (s *Service) Suspend(ctx context.Context, tenantID ID) error {
+	return s.setState(ctx, tenantID, StateSuspended)
+}
+
+// Resume undoes Suspend.
+func (s *Service) Resume(ctx context.Context, tenantID ID) error {
+	return s.setState(ctx, tenantID, StateActive)
+}
+
+func (s *Service) setState(ctx context.Context, tenantID ID, state State) error {
+	return s.store.InTx(ctx, func(ctx context.Context) error {
+		t, err := s.store.Tenant(ctx, tenantID)
+		if err != nil || t.State == state {
+			return err
+		}
+		t.State, t.UpdatedAt, t.Revision = state, s.time(), t.Revision+1
+		if err := s.store.UpdateTenant(ctx, t); err != nil {
+			return err
+		}
+		return s.changed(ctx, Change{TenantID: t.ID, Kind: kindTenant, ID: t.ID, Revision: t.Revision})
+	})
+}
+
 // active refuses changes in a tenant that is suspended.
 func active(t Tenant) error {
 	if t.State != StateActive {

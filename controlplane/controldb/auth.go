@@ -63,13 +63,13 @@ func (s *AuthStore) CreateUser(ctx context.Context, u auth.User) error {
 
 // User implements auth.Store.
 func (s *AuthStore) User(ctx context.Context, id tenant.ID) (auth.User, error) {
-	row, err := one[userRow](s.db.Conn(ctx).Where("id = ?", id), "user", id)
+	row, err := one[userRow](s.db.Locking(ctx, s.db.Conn(ctx)).Where("id = ?", id), "user", id)
 	return row.user(), err
 }
 
 // UserByEmail implements auth.Store.
 func (s *AuthStore) UserByEmail(ctx context.Context, email string) (auth.User, error) {
-	row, err := one[userRow](s.db.Conn(ctx).Where("email = ?", email), "user", email)
+	row, err := one[userRow](s.db.Locking(ctx, s.db.Conn(ctx)).Where("email = ?", email), "user", email)
 	if err != nil {
 		return auth.User{}, err
 	}
@@ -163,7 +163,7 @@ func (s *AuthStore) CreateSession(ctx context.Context, v auth.Session) error {
 
 // Session implements auth.Store.
 func (s *AuthStore) Session(ctx context.Context, id tenant.ID) (auth.Session, error) {
-	r, err := one[sessionRow](s.db.Conn(ctx).Where("id = ?", id), "session", id)
+	r, err := one[sessionRow](s.db.Locking(ctx, s.db.Conn(ctx)).Where("id = ?", id), "session", id)
 	if err != nil {
 		return auth.Session{}, err
 	}

@@ -73,7 +73,7 @@ func (s *Store) CreateGroup(ctx context.Context, g catalog.Group) error {
 
 // Group implements catalog.Store.
 func (s *Store) Group(ctx context.Context, tenantID, namespaceID tenant.ID, name string) (catalog.Group, error) {
-	row, err := one[groupRow](s.in(ctx, tenantID, namespaceID).Where("live_name = ?", name), "group", name)
+	row, err := one[groupRow](s.db.Locking(ctx, s.in(ctx, tenantID, namespaceID)).Where("live_name = ?", name), "group", name)
 	if err != nil {
 		return catalog.Group{}, err
 	}

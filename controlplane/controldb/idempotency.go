@@ -78,8 +78,10 @@ func (i *Idempotency) Claim(ctx context.Context, k IdemKey, hash string) (answer
 				return e
 			}
 		}
-		if err := i.Drop(ctx, k); err != nil {
-			return err
+		if len(have) > 0 { // over, or its process died
+			if err := i.Drop(ctx, k); err != nil {
+				return err
+			}
 		}
 		row := idempotencyRow{TenantID: k.TenantID, Principal: k.Principal, IdemKey: k.Key, RequestHash: hash, State: idemRunning,
 			ClaimedUntil: sqldb.Millis(now.Add(claimTime)), Created: sqldb.Millis(now), ExpiresAt: sqldb.Millis(now.Add(keepTime))}
@@ -99,7 +101,7 @@ func idemProblem(code errs.Code, reason, text string) *errs.Error {
 }
 
 func (i *Idempotency) find(ctx context.Context, k IdemKey, rows *[]idempotencyRow) error {
-	return sqldb.Error(i.db.Tenant(ctx, k.TenantID).Where("principal = ? AND idem_key = ?", k.Principal, k.Key).Limit(1).Find(rows).Error)
+	return sqldb.Error(i.db.Locking(ctx, i.db.Tenant(ctx, k.TenantID)).Where("principal = ? AND idem_key = ?", k.Principal, k.Key).Limit(1).Find(rows).Error)
 }
 
 // Finish keeps the answer in the transaction of ctx.

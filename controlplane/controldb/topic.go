@@ -55,7 +55,7 @@ func (s *Store) CreateTopic(ctx context.Context, t catalog.Topic) error {
 
 // Topic implements catalog.Store.
 func (s *Store) Topic(ctx context.Context, tenantID, namespaceID tenant.ID, name string) (catalog.Topic, error) {
-	row, err := one[topicRow](s.in(ctx, tenantID, namespaceID).Where("live_name = ?", name), "topic", name)
+	row, err := one[topicRow](s.db.Locking(ctx, s.in(ctx, tenantID, namespaceID)).Where("live_name = ?", name), "topic", name)
 	if err != nil {
 		return catalog.Topic{}, err
 	}

@@ -641,3 +641,52 @@ func TestConsoleAndMailbox(t *testing.T) {
 		t.Errorf("observed: %v", s.observed())
 	}
 }
+
+func TestSuspendedTenant_canLookButNotChange(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		check(t, s.tenants.Suspend(ctx, p.TenantId))
+		org, err := apiclient.OK(p.sdk.GetTenantWithResponse(ctx))
+		check(t, err)
+		if org.Status != "suspended" {
+			t.Errorf("status %s", org.Status)
+		}
+		_, err = apiclient.Created(p.sdk.CreateTopicWithResponse(ctx, p.NamespaceId, nil, api.TopicCreate{Name: "x"}))
+		wantProblem(t, err, http.StatusForbidden, "tenant_suspended")
+		_, err = apiclient.Created(p.sdk.SendMessageWithResponse(ctx, p.NamespaceId, "hello", nil, api.MessageSend{Body: "x"}))
+		wantProblem(t, err, http.StatusForbidden, "tenant_suspended")
+		d, err := s.source.Desired(ctx)
+		check(t, err)
+		if !d.Tenants[0].Suspended {
+			t.Error("brokers do not hear of it")
+		}
+		check(t, s.tenants.Resume(ctx, p.TenantId))
+		_, err = apiclient.Created(p.sdk.CreateTopicWithResponse(ctx, p.NamespaceId, nil, api.TopicCreate{Name: "x"}))
+		check(t, err)
+	})
+}
+
+// TestTopic_concurrentEdits: without If-Match edits at the same time all go
+// through, one after the other.
+func TestTopic_concurrentEdits(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		var wg sync.WaitGroup
+		const edits = 8
+		for i := range edits {
+			wg.Go(func() {
+				_, err := apiclient.OK(p.sdk.UpdateTopicWithResponse(t.Context(), p.NamespaceId, "hello", nil, api.TopicUpdate{Description: ptr(fmt.Sprint("edit ", i))}))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		topic, err := apiclient.OK(p.sdk.GetTopicWithResponse(t.Context(), p.NamespaceId, "hello"))
+		check(t, err)
+		if topic.Revision != 1+edits {
+			t.Errorf("revision %d, want %d", topic.Revision, 1+edits)
+		}
+	})
+}

@@ -21,6 +21,9 @@ var errDry = errors.New("dry run")
 // do may run more than once; what it returns must encode as JSON.
 func write[T any](ctx context.Context, s *server, c *call, dryRun *bool, do func(ctx context.Context) (T, error)) (T, error) {
 	var out T
+	if err := s.d.Tenants.MayChange(ctx, c.tenantID()); err != nil {
+		return out, err
+	}
 	if isTrue(dryRun) {
 		err := s.d.Tx.InTx(ctx, func(ctx context.Context) error {
 			var err error

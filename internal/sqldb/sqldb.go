@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -27,6 +28,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/driver/mysql"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 	"gorm.io/gorm/logger"
 )
 
@@ -201,6 +203,7 @@ type txKey struct{}
 type tx struct {
 	db    *DB
 	conn  *gorm.DB
+	write bool
 	after []func()
 }
 
@@ -220,6 +223,16 @@ func (db *DB) Conn(ctx context.Context) *gorm.DB {
 	return db.read.WithContext(ctx)
 }
 
+// Locking makes a read in a transaction that writes lock its rows, so that
+// what was read still holds when it commits. On SQLite, where one transaction
+// writes at a time, and outside such a transaction q stays as it is.
+func (db *DB) Locking(ctx context.Context, q *gorm.DB) *gorm.DB {
+	if t := txOf(ctx, db); t != nil && t.write && db.driver == MySQL {
+		return q.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+	}
+	return q
+}
+
 // Tenant is Conn with the condition that the guard asks for.
 func (db *DB) Tenant(ctx context.Context, tenantID string) *gorm.DB {
 	return db.Conn(ctx).Where("tenant_id = ?", tenantID)
@@ -237,12 +250,17 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) erro
 		return fn(ctx)
 	}
 	var err error
-	for range txAttempts {
-		t := &tx{db: db}
+	for n := range txAttempts {
+		if n > 0 {
+			if perr := backOff(ctx, n); perr != nil {
+				break
+			}
+		}
+		t := &tx{db: db, write: true}
 		err = db.write.WithContext(ctx).Transaction(func(conn *gorm.DB) error {
 			t.conn = conn
 			return fn(context.WithValue(ctx, txKey{}, t))
-		})
+		}, db.writing())
 		if err == nil {
 			for _, f := range t.after {
 				f()
@@ -256,6 +274,30 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) erro
 	return Error(err)
 }
 
+// writing is the isolation of transactions that write. On MySQL it is READ
+// COMMITTED: what must not change under a transaction is locked (see Locking)
+// or written with a condition, and there are no locks on gaps, over which
+// inserts would deadlock.
+func (db *DB) writing() *sql.TxOptions {
+	if db.driver == MySQL {
+		return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+	}
+	return &sql.TxOptions{}
+}
+
+// backOff waits a little before attempt n, at random, so that those who met
+// do not meet again.
+func backOff(ctx context.Context, n int) error {
+	t := time.NewTimer(time.Duration(rand.Int64N(int64(5*time.Millisecond) << n)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // InSnapshot runs fn so that all its reads see one state of the database.
 // Inside a transaction it joins it.
 func (db *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -266,8 +308,15 @@ func (db *DB) InSnapshot(ctx context.Context, fn func(ctx context.Context) error
 	err := db.read.WithContext(ctx).Transaction(func(conn *gorm.DB) error {
 		t.conn = conn
 		return fn(context.WithValue(ctx, txKey{}, t))
-	}, &sql.TxOptions{ReadOnly: db.driver == MySQL})
+	}, db.reading())
 	return Error(err)
+}
+
+func (db *DB) reading() *sql.TxOptions {
+	if db.driver == MySQL {
+		return &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	return &sql.TxOptions{}
 }
 
 // AfterCommit runs f once the transaction that ctx carries has committed, at

@@ -113,9 +113,13 @@ func TestGuard_refusesStatementsWithoutTenant(t *testing.T) {
 				var n int64
 				return db.Conn(ctx).Raw("SELECT COUNT(*) FROM members").Scan(&n).Error
 			},
-			"exec":   func(ctx context.Context) error { return db.Conn(ctx).Exec("DELETE FROM members").Error },
-			"update": func(ctx context.Context) error { return db.Conn(ctx).Model(&memberRow{}).Where("user_id = ?", "x").Update("role", "y").Error },
-			"delete": func(ctx context.Context) error { return db.Conn(ctx).Where("user_id = ?", "x").Delete(&memberRow{}).Error },
+			"exec": func(ctx context.Context) error { return db.Conn(ctx).Exec("DELETE FROM members").Error },
+			"update": func(ctx context.Context) error {
+				return db.Conn(ctx).Model(&memberRow{}).Where("user_id = ?", "x").Update("role", "y").Error
+			},
+			"delete": func(ctx context.Context) error {
+				return db.Conn(ctx).Where("user_id = ?", "x").Delete(&memberRow{}).Error
+			},
 			"create": func(ctx context.Context) error { return db.Conn(ctx).Create(&memberRow{UserID: "usr_2"}).Error },
 			"create one of many": func(ctx context.Context) error {
 				return db.Conn(ctx).Create([]memberRow{{TenantID: "ten_a", UserID: "usr_3"}, {UserID: "usr_2"}}).Error

@@ -80,7 +80,7 @@ func (s *Store) CreateKey(ctx context.Context, k tenant.APIKey) error {
 // Key implements tenant.Store.
 func (s *Store) Key(ctx context.Context, tenantID, id tenant.ID) (tenant.APIKey, error) {
 	var row keyRow
-	if err := first(s.db.Tenant(ctx, tenantID).Where("id = ? AND phase <> ?", id, tenant.PhaseDeleting), &row, "API key", id); err != nil {
+	if err := first(s.db.Locking(ctx, s.db.Tenant(ctx, tenantID)).Where("id = ? AND phase <> ?", id, tenant.PhaseDeleting), &row, "API key", id); err != nil {
 		return tenant.APIKey{}, err
 	}
 	return row.key()

@@ -61,7 +61,7 @@ func (s *Store) CreateNamespace(ctx context.Context, n tenant.Namespace) error {
 // Namespace implements tenant.Store.
 func (s *Store) Namespace(ctx context.Context, tenantID, id tenant.ID) (tenant.Namespace, error) {
 	var row namespaceRow
-	if err := first(s.db.Tenant(ctx, tenantID).Where("id = ? AND live_name IS NOT NULL", id), &row, "namespace", id); err != nil {
+	if err := first(s.db.Locking(ctx, s.db.Tenant(ctx, tenantID)).Where("id = ? AND live_name IS NOT NULL", id), &row, "namespace", id); err != nil {
 		return tenant.Namespace{}, err
 	}
 	return row.namespace()

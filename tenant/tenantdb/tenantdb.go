@@ -79,7 +79,7 @@ func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 // Tenant implements tenant.Store.
 func (s *Store) Tenant(ctx context.Context, tenantID tenant.ID) (tenant.Tenant, error) {
 	var row tenantRow
-	if err := first(s.db.Conn(ctx).Where("id = ?", tenantID), &row, "tenant", tenantID); err != nil {
+	if err := first(s.db.Locking(ctx, s.db.Conn(ctx)).Where("id = ?", tenantID), &row, "tenant", tenantID); err != nil {
 		return tenant.Tenant{}, err
 	}
 	return row.tenant()
@@ -194,7 +194,7 @@ func (s *Store) CreateServiceAccount(ctx context.Context, a tenant.ServiceAccoun
 // ServiceAccount implements tenant.Store.
 func (s *Store) ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error) {
 	var row serviceAccountRow
-	if err := first(s.db.Tenant(ctx, tenantID).Where("id = ?", id), &row, "service account", id); err != nil {
+	if err := first(s.db.Locking(ctx, s.db.Tenant(ctx, tenantID)).Where("id = ?", id), &row, "service account", id); err != nil {
 		return tenant.ServiceAccount{}, err
 	}
 	return row.account()

@@ -5,8 +5,6 @@ import (
 	"strconv"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
-
-	"github.com/sluicemq/sluice/dataplane/policy"
 )
 
 // maxAcks bounds the entries of one acknowledgement.
@@ -19,6 +17,9 @@ func (s *service) AckMessage(ctx context.Context, req *v2.AckMessageRequest) (*v
 		resp.Entries, err = c.ack(req)
 		return err
 	})
+	if e := resp.Entries; len(e) > 0 && e[0].GetStatus().GetCode() == resp.Status.GetCode() {
+		resp.Status = e[0].GetStatus() // all alike: the overall text is theirs
+	}
 	if resp.Entries == nil {
 		// Some SDKs look at the entries only: each one says the same.
 		for _, e := range req.GetEntries()[:min(len(req.GetEntries()), maxAcks)] {
@@ -48,10 +49,6 @@ func (c *call) ack(req *v2.AckMessageRequest) ([]*v2.AckMessageResultEntry, erro
 		case c.code != status.GetCode():
 			c.code = v2.Code_MULTIPLE_RESULTS
 		}
-	}
-	if c.code != v2.Code_OK && c.code != v2.Code_MULTIPLE_RESULTS {
-		// All failed alike. The overall status repeats the first one.
-		return entries, &failure{code: c.code, refusal: policy.Refusal{Code: "ack_failed", Text: "no message was acknowledged: see the entries"}}
 	}
 	return entries, nil
 }

@@ -69,12 +69,14 @@ type Config struct {
 	MaxConcurrentStreams uint32        // open calls of one connection
 	MaxHeaderBytes       uint32        // metadata of one call
 	MaxSessions          int           // clients known at once
+	MaxNamespaceSessions int           // clients known at once of one namespace
 	HandshakeTimeout     time.Duration // from accept to the end of the TLS handshake
 	MinPoll, MaxPoll     time.Duration // bounds of a receive's wait
 	SettingsRepeat       time.Duration // settings are sent a second time after this: one SDK misses the first
 	SessionExpiry        time.Duration // a client without call and stream is forgotten after this
 	RenewPeriod          time.Duration // how often held messages and sessions are looked at
 	RenewLease           time.Duration // invisible time of messages that a push consumer holds
+	RenewAhead           time.Duration // how long before its end an invisible time is renewed
 	RenewLimit           time.Duration // for how long at most they are renewed
 }
 
@@ -82,9 +84,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		MaxBodyBytes: 4 << 20, MaxConnections: 20_000, MaxConnectionsPerIP: 5_000, MaxConcurrentStreams: 1_000,
-		MaxHeaderBytes: 32 << 10, MaxSessions: 50_000, HandshakeTimeout: 10 * time.Second,
+		MaxHeaderBytes: 32 << 10, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
 		MinPoll: 500 * time.Millisecond, MaxPoll: 20 * time.Second, SettingsRepeat: time.Second,
-		SessionExpiry: 120 * time.Second, RenewPeriod: 5 * time.Second, RenewLease: 60 * time.Second, RenewLimit: 3 * time.Hour,
+		SessionExpiry: 120 * time.Second, RenewPeriod: 5 * time.Second, RenewLease: 60 * time.Second, RenewAhead: 20 * time.Second, RenewLimit: 3 * time.Hour,
 	}
 }
 
@@ -102,7 +104,8 @@ func (c *Config) Validate() error {
 	}
 	for name, n := range map[string]int{
 		"maxBodyBytes": c.MaxBodyBytes, "maxConnections": c.MaxConnections, "maxConnectionsPerIP": c.MaxConnectionsPerIP,
-		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes), "maxSessions": c.MaxSessions,
+		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes),
+		"maxSessions": c.MaxSessions, "maxNamespaceSessions": c.MaxNamespaceSessions,
 	} {
 		if n <= 0 {
 			errs = append(errs, fmt.Errorf("grpc.%s is %d: must be positive", name, n))
@@ -110,7 +113,7 @@ func (c *Config) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"handshakeTimeout": c.HandshakeTimeout, "maxPoll": c.MaxPoll, "settingsRepeat": c.SettingsRepeat,
-		"sessionExpiry": c.SessionExpiry, "renewPeriod": c.RenewPeriod, "renewLease": c.RenewLease, "renewLimit": c.RenewLimit,
+		"sessionExpiry": c.SessionExpiry, "renewPeriod": c.RenewPeriod, "renewLease": c.RenewLease, "renewAhead": c.RenewAhead, "renewLimit": c.RenewLimit,
 	} {
 		if d <= 0 {
 			errs = append(errs, fmt.Errorf("grpc.%s is %v: must be positive", name, d))
@@ -202,7 +205,7 @@ func New(cfg Config, deps Deps) (*Front, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// No maximum age: some SDKs never reopen a Telemetry stream. Dead peers
 		// are found by pings.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: 30 * time.Minute}),
 		grpc.WaitForHandlers(true),
 	)
 	v2.RegisterMessagingServiceServer(f.server, &service{f: f})

@@ -29,9 +29,6 @@ const (
 	// lastLease is the time after which messages of a client that is gone
 	// become visible.
 	lastLease = time.Second
-	// renewAhead is how long before its end an invisible time is renewed, in
-	// periods of looking.
-	renewAhead = 2
 )
 
 // hold begins to renew a message.
@@ -85,7 +82,7 @@ func (ss *sessions) renew() {
 		due := map[string]*lease{}
 		s.mu.Lock()
 		for handle, l := range s.leases {
-			if l.until.Sub(now) <= renewAhead*ss.f.cfg.RenewPeriod {
+			if l.until.Sub(now) <= ss.f.cfg.RenewAhead {
 				due[handle] = l
 			}
 		}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -34,12 +35,16 @@ type session struct {
 
 // sessions is the table of clients.
 type sessions struct {
-	f  *Front
-	mu sync.Mutex
-	m  map[sessionKey]*session
+	f *Front
+
+	mu    sync.Mutex // guards the rest; a session's own lock is taken inside of it
+	m     map[sessionKey]*session
+	count map[string]int // by namespace
 }
 
-func newSessions(f *Front) *sessions { return &sessions{f: f, m: map[sessionKey]*session{}} }
+func newSessions(f *Front) *sessions {
+	return &sessions{f: f, m: map[sessionKey]*session{}, count: map[string]int{}}
+}
 
 // session returns the caller's session, new if it has none.
 func (c *call) session() (*session, error) {
@@ -52,8 +57,12 @@ func (c *call) session() (*session, error) {
 		if len(ss.m) >= c.f.cfg.MaxSessions {
 			return nil, fail(v2.Code_TOO_MANY_REQUESTS, "too_many_clients", "too many clients are connected to this server")
 		}
+		if limit := c.f.cfg.MaxNamespaceSessions; ss.count[key.namespace] >= limit {
+			return nil, failLimit(v2.Code_TOO_MANY_REQUESTS, "too_many_clients", strconv.Itoa(limit)+" clients", "too many clients of the namespace are connected to this server")
+		}
 		s = &session{key: key, client: c.client(), leases: map[string]*lease{}}
 		ss.m[key] = s
+		ss.count[key.namespace]++
 	}
 	s.touch(c)
 	return s, nil
@@ -195,6 +204,9 @@ func (ss *sessions) end(s *session) {
 	ss.mu.Lock()
 	if ss.m[s.key] == s {
 		delete(ss.m, s.key)
+		if ss.count[s.key.namespace]--; ss.count[s.key.namespace] == 0 {
+			delete(ss.count, s.key.namespace)
+		}
 	}
 	ss.mu.Unlock()
 	s.mu.Lock()

@@ -206,7 +206,7 @@ func (m *members) heartbeat(c *Client, producers []string, consumers []Consumer)
 		}
 		mem.seen, mem.consumer = now, consumer
 		if g.refreshLocked(consumer) || changed {
-			notices = append(notices, g.noticesLocked(consumer.Group)...)
+			notices = append(notices, g.noticesLocked(consumer.Group, c)...)
 		}
 	}
 	return notices
@@ -237,11 +237,15 @@ func (g *consumerGroup) refreshLocked(newest Consumer) bool {
 	return false
 }
 
-// noticesLocked lists the members to notify; members that broadcast share no
-// queues and need no notice.
-func (g *consumerGroup) noticesLocked(group string) []notice {
+// noticesLocked lists the members to notify. Members that broadcast share no
+// queues: only the one that joined hears of it, since some clients begin to
+// pull at their first notice.
+func (g *consumerGroup) noticesLocked(group string, joined *Client) []notice {
 	if g.last.MessageModel == modelBroadcasting {
-		return nil
+		if joined == nil {
+			return nil
+		}
+		return []notice{{joined, group}}
 	}
 	out := make([]notice, 0, len(g.members))
 	for c := range g.members {
@@ -280,7 +284,7 @@ func (m *members) removeConsumerLocked(c *Client, group string) []notice {
 		return nil
 	}
 	g.refreshLocked(g.last)
-	return g.noticesLocked(group)
+	return g.noticesLocked(group, nil)
 }
 
 func (m *members) removeAll(c *Client) []notice {

@@ -14,6 +14,24 @@ it('writes a topic as a command and as Terraform', () => {
 `);
 });
 
+it('writes what is not the default, and only that', () => {
+  const { hcl } = topicCode('k7m2q9x4w1bz', {
+    name: 'orders',
+    max_message_bytes: 4_194_304,
+    max_send_tps: 100,
+    perm: 'r',
+    labels: { team: 'checkout' },
+    deletion_protection: true,
+  });
+  expect(hcl).not.toContain('max_message_bytes');
+  for (const line of ['max_send_tps        = 100', 'perm                = "r"', '{ "team" = "checkout" }', '= true']) {
+    expect(hcl).toContain(line);
+  }
+  expect(groupCode('k7m2q9x4w1bz', { name: 'g', consume_enabled: false, broadcast: true }).hcl).toMatch(
+    /consume_enabled = false\n}/,
+  );
+});
+
 it('writes groups and keys', () => {
   expect(groupCode('k7m2q9x4w1bz', { name: 'billing', retry: { max_attempts: 3 } }).hcl).toContain(
     'retry        = { max_attempts = 3 }',

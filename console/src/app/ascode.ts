@@ -52,6 +52,16 @@ function resource(kind: string, name: string, attributes: [string, Value][]): st
   return `resource "${kind}" "${hclName(name)}" {\n${lines.join('\n')}\n}\n`;
 }
 
+/** A value that is not the default one; the default is left out, so that the code stays short. */
+function other<T>(value: T | undefined, standard: T): T | undefined {
+  return value === standard ? undefined : value;
+}
+
+function labels(l: Record<string, string> | undefined): Value {
+  const pairs = Object.entries(l ?? {}).map(([k, v]) => `${hclString(k)} = ${hclString(v)}`);
+  return pairs.length > 0 ? { raw: `{ ${pairs.join(', ')} }` } : undefined;
+}
+
 export function namespaceCode(v: Schemas['NamespaceCreate']) {
   const name = v.name || 'NAME';
   return {
@@ -81,14 +91,24 @@ export function topicCode(ns: string, v: Schemas['TopicCreate']) {
       ['type', v.type],
       ['queues', v.queues],
       ['retention', v.retention],
+      ['max_message_bytes', other(v.max_message_bytes, 4_194_304)],
+      ['max_send_tps', other(v.max_send_tps, 0)],
+      ['perm', other(v.perm, 'rw')],
       ['description', v.description],
+      ['labels', labels(v.labels)],
+      ['deletion_protection', v.deletion_protection],
     ]),
   };
 }
 
 export function groupCode(ns: string, v: Schemas['GroupCreate']) {
   const name = v.name || 'NAME';
-  const attempts = v.retry?.max_attempts;
+  const { max_attempts: attempts, strategy, delays } = v.retry ?? {};
+  const retry = [
+    attempts !== undefined && `max_attempts = ${attempts}`,
+    strategy && `strategy = ${hclString(strategy)}`,
+    delays && delays.length > 0 && `delays = ${hclValue(delays)}`,
+  ].filter(Boolean);
   return {
     cli: command([
       'sluice group create',
@@ -102,8 +122,14 @@ export function groupCode(ns: string, v: Schemas['GroupCreate']) {
       ['namespace_id', ns],
       ['name', name],
       ['order', v.order],
-      ['retry', attempts ? { raw: `{ max_attempts = ${attempts} }` } : undefined],
+      ['consume_enabled', v.consume_enabled === false ? { raw: 'false' } : undefined],
+      ['broadcast', v.broadcast === false ? { raw: 'false' } : undefined],
+      ['retry', retry.length > 0 ? { raw: `{ ${retry.join(', ')} }` } : undefined],
+      ['max_in_flight', other(v.max_in_flight, 10_000)],
+      ['max_recv_tps', other(v.max_recv_tps, 0)],
       ['description', v.description],
+      ['labels', labels(v.labels)],
+      ['deletion_protection', v.deletion_protection],
     ]),
   };
 }

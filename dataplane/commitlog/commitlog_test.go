@@ -348,7 +348,7 @@ func TestAppend_manyGoroutines(t *testing.T) {
 					break
 				}
 			}
-			if _, err := l.Expire(time.Now().Add(-20*time.Millisecond), 1); err != nil {
+			if _, err := l.Expire(time.Now().Add(-20*time.Millisecond), max, 1); err != nil {
 				t.Error(err)
 			}
 		}
@@ -390,7 +390,10 @@ func TestExpire_byAgeAndNeverTheLast(t *testing.T) {
 		mustAppend(t, l, request(&seq, 1, 3900))
 		now = now.Add(time.Hour)
 	}
-	if n, err := l.Expire(now.Add(-90*time.Minute), 10); n != 2 || err != nil {
+	if n, err := l.Expire(now.Add(time.Hour), segmentBytes-1, 10); n != 0 || err != nil {
+		t.Fatalf("deleted %d behind the limit, %v", n, err)
+	}
+	if n, err := l.Expire(now.Add(-90*time.Minute), l.Written(), 10); n != 2 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
 	if min, _ := l.Range(); min != 2*segmentBytes {
@@ -399,10 +402,10 @@ func TestExpire_byAgeAndNeverTheLast(t *testing.T) {
 	if err := l.ReadAt(make([]byte, 8), segmentBytes); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("read of a deleted file: %v", err)
 	}
-	if n, err := l.Expire(now.Add(time.Hour), 10); n != 1 || err != nil {
+	if n, err := l.Expire(now.Add(time.Hour), l.Written(), 10); n != 1 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
-	if ok, err := l.DropOldest(); ok || err != nil {
+	if ok, err := l.DropOldest(l.Written()); ok || err != nil {
 		t.Fatalf("the last file went: %v", err)
 	}
 	if infos, _ := mem.ReadDir("/log"); len(infos) != 1 {

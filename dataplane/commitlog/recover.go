@@ -49,8 +49,10 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 	}
 	limit := segs[len(segs)-1].end()
 	s := &Scanner{l: l, off: max(r.From, segs[0].base), limit: limit, verify: true}
+	var f message.Fields // one for all: it escapes into Visit
 	for {
-		off, f, rec, err := s.Next()
+		off, fields, rec, err := s.Next()
+		f = fields
 		if err == nil {
 			out.LastTime = max(out.LastTime, f.StoreTimestamp)
 			if err := r.Visit(off, &f, rec); err != nil {

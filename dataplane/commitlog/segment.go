@@ -210,12 +210,13 @@ func (l *Log) prepareLoop() {
 	}
 }
 
-// Expire deletes the oldest files that were last written before t, at most n
-// of them and never the last one. It returns how many are gone.
-func (l *Log) Expire(t time.Time, n int) (int, error) {
+// Expire deletes the oldest files that were last written before t and end at
+// or before the offset limit, at most n of them and never the last one. It
+// returns how many are gone.
+func (l *Log) Expire(t time.Time, limit int64, n int) (int, error) {
 	for deleted := range n {
 		segs := *l.segs.Load()
-		if len(segs) < 2 {
+		if len(segs) < 2 || segs[0].end() > limit {
 			return deleted, nil
 		}
 		info, err := l.deps.FS.Stat(segs[0].name)
@@ -232,9 +233,10 @@ func (l *Log) Expire(t time.Time, n int) (int, error) {
 	return n, nil
 }
 
-// DropOldest deletes the oldest file whatever its age; false when only one is left.
-func (l *Log) DropOldest() (bool, error) {
-	if len(*l.segs.Load()) < 2 {
+// DropOldest deletes the oldest file whatever its age, if it ends at or before
+// the offset limit; false when it does not or is the last one.
+func (l *Log) DropOldest(limit int64) (bool, error) {
+	if segs := *l.segs.Load(); len(segs) < 2 || segs[0].end() > limit {
 		return false, nil
 	}
 	return true, l.dropOldest()

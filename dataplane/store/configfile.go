@@ -62,7 +62,8 @@ func (s *Store) LoadConfig(name string) ([]byte, error) {
 		if missing && errors.Is(bakErr, fs.ErrNotExist) {
 			return nil, err
 		}
-		return nil, fmt.Errorf("load %s: %w; its copy: %w: %w", file, err, bakErr, ErrConfigDamaged)
+		// Not ErrNotExist, which callers take for a fresh store.
+		return nil, fmt.Errorf("load %s: %v; its copy: %v: %w", file, err, bakErr, ErrConfigDamaged)
 	}
 	s.log.Error("configuration file is damaged or missing, its previous copy is used", "file", file, "err", err)
 	if !missing {

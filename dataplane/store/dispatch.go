@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 
@@ -23,8 +24,11 @@ type fold struct {
 // records that a crash has taken; their offsets will be given out again.
 func (s *Store) makeFolds(folds []Fold) {
 	first, end := s.clog.Range()
+	s.foldsFrom.Store(end)
 	for _, f := range folds {
-		s.folds = append(s.folds, fold{next: min(max(f.From(), first), end), apply: f.Apply})
+		next := min(max(f.From(), first), end)
+		s.folds = append(s.folds, fold{next: next, apply: f.Apply})
+		s.foldsFrom.Store(min(s.foldsFrom.Load(), next))
 	}
 }
 
@@ -74,18 +78,18 @@ func (s *Store) dispatch(ctx context.Context, to int64) error {
 
 // catchUpFolds shows the folds what was dispatched before they were there.
 func (s *Store) catchUpFolds(ctx context.Context) error {
-	to := s.dispatched.Load()
-	from := to
-	for _, f := range s.folds {
-		from = min(from, f.next)
+	from, to := s.foldsFrom.Load(), s.dispatched.Load()
+	if from < to {
+		err := s.scan(ctx, s.clog.Scan(from, to), func(off int64, _ *message.Fields, rec []byte) error {
+			s.fold(off, rec)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	if from == to {
-		return nil
-	}
-	return s.scan(ctx, s.clog.Scan(from, to), func(off int64, _ *message.Fields, rec []byte) error {
-		s.fold(off, rec)
-		return nil
-	})
+	s.foldsFrom.Store(math.MaxInt64)
+	return nil
 }
 
 func (s *Store) fold(off int64, rec []byte) {
@@ -100,11 +104,13 @@ func (s *Store) fold(off int64, rec []byte) {
 // scan visits records up to the scanner's limit. Damaged places are reported
 // and left out up to the end of their file.
 func (s *Store) scan(ctx context.Context, sc *commitlog.Scanner, visit func(off int64, f *message.Fields, rec []byte) error) error {
+	var f message.Fields // one for all: it escapes into visit
 	for n := 0; ; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		off, f, rec, err := sc.Next()
+		off, fields, rec, err := sc.Next()
+		f = fields
 		switch {
 		case err == nil:
 			if err := visit(off, &f, rec); err != nil {

@@ -64,10 +64,11 @@ func (s *Store) saveProgress(queues bool) error {
 // retain looks at the disk and deletes old data.
 func (s *Store) retain() error {
 	crowded := s.checkDisk()
-	n, err := s.clog.Expire(s.now().Add(-s.cfg.Retention), maxExpired)
+	limit := min(s.dispatched.Load(), s.foldsFrom.Load()) // what nobody has seen yet must stay
+	n, err := s.clog.Expire(s.now().Add(-s.cfg.Retention), limit, maxExpired)
 	if err == nil && n == 0 && crowded {
 		var dropped bool
-		if dropped, err = s.clog.DropOldest(); dropped {
+		if dropped, err = s.clog.DropOldest(limit); dropped {
 			n = 1
 			s.log.Warn("disk is nearly full: the oldest commit log file was deleted before its time")
 		}

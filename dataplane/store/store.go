@@ -53,6 +53,7 @@ type Store struct {
 	wake       chan struct{} // the commit log has grown
 	arrival    atomic.Pointer[func(Arrival)]
 	folds      []fold
+	foldsFrom  atomic.Int64 // commit log offset that folds still have to see, until they caught up
 	dispatched atomic.Int64 // commit log offset up to which queues are complete
 	storedTime atomic.Int64 // store time of the last dispatched record
 	diskFull   atomic.Bool

@@ -1,0 +1,277 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// model is what a store must remember: a plain list of what was acknowledged.
+type model struct {
+	mu      sync.Mutex
+	tried   map[string]bool // topic@queue/body of every append that was begun
+	synced  []modelMessage  // acknowledged with DurabilitySync
+	logMin  int64
+	topics  map[string]bool
+	config  int // last acknowledged value
+	trying  int // value being saved
+	deleted map[string]bool
+}
+
+type modelMessage struct {
+	topic  string
+	queue  int32
+	offset int64
+	phys   int64
+	body   string
+}
+
+// verify opens the disk that a power cut has left and compares.
+func (m *model) verify(disk *vfs.Mem) error {
+	s, err := Open(testConfig(), Deps{FS: disk})
+	if err != nil {
+		return err
+	}
+	for _, w := range m.synced {
+		if w.phys < m.logMin || m.deleted[w.topic] {
+			continue
+		}
+		b, err := s.Read(w.topic, w.queue, w.offset, ReadOptions{MaxMessages: 1})
+		if err != nil || b.Status != ReadFound {
+			return fmt.Errorf("acknowledged message %.40v: %v, %v", w, b.Status, err)
+		}
+		if got, _ := message.Decode(b.Records[0]); string(got.Body) != w.body || got.QueueOffset != w.offset {
+			return fmt.Errorf("acknowledged message %.40v became %.40q at %d", w, got.Body, got.QueueOffset)
+		}
+		b.Release()
+	}
+	offsets, err := m.continuous(s)
+	if err != nil {
+		return err
+	}
+	for topic := range m.topics {
+		if _, ok := s.Topic(topic); !ok {
+			return fmt.Errorf("topic %s is gone", topic)
+		}
+	}
+	if data, err := s.LoadConfig("progress.json"); m.config > 0 {
+		var v int
+		if err != nil || json.Unmarshal(data, &v) != nil || v < m.config || v > m.trying {
+			return fmt.Errorf("configuration %q, want %d to %d: %v", data, m.config, m.trying, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	before := queueFiles(disk)
+	// A clean start sees the same, and a rebuild of all queues gives the same bytes.
+	for _, rebuild := range []bool{false, true} {
+		if rebuild {
+			if err := disk.RemoveAll("/store/consumequeue"); err != nil {
+				return err
+			}
+		}
+		s, err := Open(testConfig(), Deps{FS: disk})
+		if err != nil {
+			return err
+		}
+		again, err := m.continuous(s)
+		if err != nil {
+			return fmt.Errorf("opened again, rebuild %v: %w", rebuild, err)
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+		if after := queueFiles(disk); m.logMin == 0 && (after != before || fmt.Sprint(again) != fmt.Sprint(offsets)) {
+			return fmt.Errorf("opened again, rebuild %v: queues differ\n%s\n%s", rebuild, before, after)
+		}
+	}
+	return nil
+}
+
+// continuous reads all queues: each offset has its message, and nothing is
+// there that nobody sent.
+func (m *model) continuous(s *Store) (map[string]int64, error) {
+	maxima := map[string]int64{}
+	for _, q := range s.allQueues() {
+		lo, hi := q.log.Range()
+		if hi > 0 { // a crash may leave an empty folder
+			maxima[fmt.Sprintf("%s@%d", q.topic, q.id)] = hi
+		}
+		for at := lo; at < hi; {
+			b, err := s.Read(q.topic, q.id, at, ReadOptions{MaxMessages: 10})
+			if err != nil || b.Status != ReadFound {
+				return nil, fmt.Errorf("%s@%d at %d of %d to %d: %v, %v", q.topic, q.id, at, lo, hi, b.Status, err)
+			}
+			for _, rec := range b.Records {
+				f, err := message.Verify(rec)
+				if err != nil || f.QueueOffset != at || !m.tried[fmt.Sprintf("%s@%d/%s", q.topic, q.id, f.Body)] {
+					return nil, fmt.Errorf("%s@%d at %d: offset %d, body %.20q, %v", q.topic, q.id, at, f.QueueOffset, f.Body, err)
+				}
+				at++
+			}
+			b.Release()
+		}
+	}
+	return maxima, nil
+}
+
+// queueFiles describes all consume queue files with their bytes.
+func queueFiles(disk *vfs.Mem) string {
+	var out strings.Builder
+	var walk func(dir string)
+	walk = func(dir string) {
+		infos, _ := disk.ReadDir(dir)
+		for _, info := range infos {
+			name := dir + "/" + info.Name
+			if info.Dir {
+				walk(name)
+				continue
+			}
+			b, _ := vfs.ReadFile(disk, name)
+			fmt.Fprintf(&out, "%s %d %x\n", name, len(b), bytes.TrimRight(b, "\x00"))
+		}
+	}
+	walk("/store/consumequeue")
+	return out.String()
+}
+
+// B029, B030: after a power cut at any step, also right behind the roll of a
+// file or in front of the dispatch, everything acknowledged with a sync is
+// there, offsets are continuous and the queues are those of a rebuild.
+func TestStore_crashAtEveryStep(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crashRun(t, seed) })
+	}
+}
+
+func crashRun(t *testing.T, seed uint64) {
+	now := time.UnixMilli(1_700_000_000_000)
+	var clock sync.Mutex
+	mem := vfs.NewMem(func() time.Time { clock.Lock(); defer clock.Unlock(); return now })
+	if err := mem.MkdirAll("/store"); err != nil {
+		t.Fatal(err)
+	}
+	if err := mem.SyncDir("/"); err != nil {
+		t.Fatal(err)
+	}
+	ff := vfs.NewFaults(mem)
+	m := &model{tried: map[string]bool{}, topics: map[string]bool{}, deleted: map[string]bool{}}
+	steps, failed := 0, false
+	ff.Set(func(op vfs.Op, name string) (int, error) {
+		if op == vfs.OpRead || op == vfs.OpOpen || op == vfs.OpLock {
+			return 0, nil
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		steps++
+		for i, keep := range []float64{0, 0.6, 1} {
+			if failed {
+				return 0, nil
+			}
+			if err := m.verify(mem.CrashClone(keep, seed*1_000_000+uint64(steps*10+i))); err != nil {
+				t.Errorf("seed %d step %d (%s %s) keep %v: %v", seed, steps, op, name, keep, err)
+				failed = true
+			}
+		}
+		return 0, nil
+	})
+	cfg := testConfig()
+	cfg.Retention = time.Hour
+	s, err := Open(cfg, Deps{FS: ff, Now: func() time.Time { clock.Lock(); defer clock.Unlock(); return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dispatcher{s: s, scan: s.clog.Scan(0, 0)}
+	rng := rand.New(rand.NewPCG(seed, 9))
+	for n := 0; n < 90 && !failed; n++ {
+		clock.Lock()
+		now = now.Add(5 * time.Second)
+		clock.Unlock()
+		switch rng.IntN(12) {
+		case 0:
+			err = d.dispatch(t.Context(), s.visible())
+		case 1:
+			if err = d.dispatch(t.Context(), s.visible()); err == nil {
+				err = d.flush()
+			}
+		case 2:
+			err = s.saveProgress(rng.IntN(2) == 0)
+		case 3:
+			c := DefaultTopicConfig(fmt.Sprintf("T%d", rng.IntN(5)))
+			if err = s.PutTopic(c); err == nil {
+				m.mu.Lock()
+				m.topics[c.TopicName] = true
+				m.mu.Unlock()
+			}
+		case 4:
+			m.mu.Lock()
+			m.trying++
+			v := m.trying
+			m.mu.Unlock()
+			if err = s.SaveConfig("progress.json", fmt.Appendf(nil, "%d", v)); err == nil {
+				m.mu.Lock()
+				m.config = v
+				m.mu.Unlock()
+			}
+		case 5:
+			if n > 60 && seed == 2 {
+				clock.Lock()
+				now = now.Add(2 * time.Hour)
+				clock.Unlock()
+				m.mu.Lock()
+				m.logMin = 1 << 40 // until it is known
+				m.mu.Unlock()
+				err = s.retain()
+				m.mu.Lock()
+				m.logMin, _ = s.CommitLogRange()
+				m.mu.Unlock()
+			}
+		default:
+			err = m.append(t.Context(), s, rng, n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if steps < 150 && !failed {
+		t.Fatalf("only %d steps", steps)
+	}
+}
+
+func (m *model) append(ctx context.Context, s *Store, rng *rand.Rand, n int) error {
+	topic, queue := fmt.Sprintf("T%d", rng.IntN(2)), int32(rng.IntN(2))
+	var ms []*message.Message
+	m.mu.Lock()
+	for i := range 1 + rng.IntN(3) {
+		body := fmt.Sprintf("%d.%d.%s", n, i, strings.Repeat("b", rng.IntN(1500)))
+		m.tried[fmt.Sprintf("%s@%d/%s", topic, queue, body)] = true
+		ms = append(ms, msg(topic, queue, body))
+	}
+	m.mu.Unlock()
+	d := Durability(1 + rng.IntN(2))
+	got, err := s.AppendBatch(ctx, ms, d)
+	if err != nil {
+		return err
+	}
+	if d == DurabilitySync {
+		m.mu.Lock()
+		for i, a := range got {
+			m.synced = append(m.synced, modelMessage{topic, queue, a.QueueOffset, a.PhysicalOffset, string(ms[i].Body)})
+		}
+		m.mu.Unlock()
+	}
+	return nil
+}

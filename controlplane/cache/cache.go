@@ -28,7 +28,8 @@ type Cache struct {
 	now    func() time.Time
 	prefix string
 	local  localLimiter
-	down   atomic.Bool // said in the log already
+	down   atomic.Bool  // said in the log already
+	askAt  atomic.Int64 // while down: not asked again before this, in ns since 1970
 }
 
 // Config says where Redis is.
@@ -47,7 +48,7 @@ func Open(cfg Config, now func() time.Time, log *slog.Logger) (*Cache, error) {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = answerTime, answerTime, answerTime
-	opts.MaxRetries = 1
+	opts.MaxRetries, opts.DialerRetries = -1, 1 // the next request is the retry
 	if opts.TLSConfig != nil {
 		opts.TLSConfig.MinVersion = tls.VersionTLS12
 	}
@@ -69,8 +70,16 @@ func (c *Cache) Ping(ctx context.Context) error { return c.client.Ping(ctx).Err(
 // Close closes the connections.
 func (c *Cache) Close() error { return c.client.Close() }
 
-// failed notes that Redis does not answer, once until it does again.
+// restTime is how long a Redis that did not answer is left alone, so that
+// requests do not each wait for it.
+const restTime = time.Second
+
+// away reports whether Redis did not answer a moment ago.
+func (c *Cache) away() bool { return c.down.Load() && c.now().UnixNano() < c.askAt.Load() }
+
+// failed notes that Redis does not answer; the log hears of it once.
 func (c *Cache) failed(err error) {
+	c.askAt.Store(c.now().Add(restTime).UnixNano())
 	if !c.down.Swap(true) {
 		c.log.Warn("redis does not answer; going on without it", "err", err)
 	}
@@ -94,6 +103,9 @@ func (c *Cache) sessionKey(id string) string { return c.prefix + "session:" + id
 // Live reports whether a session is known to live or to be revoked; known is
 // false when neither is known, or Redis does not answer.
 func (c *Cache) Live(ctx context.Context, sessionID string) (live, known bool) {
+	if c.away() {
+		return false, false
+	}
 	v, err := c.client.Get(ctx, c.sessionKey(sessionID)).Result()
 	switch {
 	case err == redis.Nil:
@@ -110,6 +122,9 @@ func (c *Cache) Live(ctx context.Context, sessionID string) (live, known bool) {
 // SetLive remembers for a short time that the database knows the session as
 // alive. It never overwrites a revocation.
 func (c *Cache) SetLive(ctx context.Context, sessionID string) {
+	if c.away() {
+		return
+	}
 	if err := c.client.SetNX(ctx, c.sessionKey(sessionID), "live", liveTTL).Err(); err != nil {
 		c.failed(err)
 	}
@@ -161,6 +176,9 @@ return {1, math.floor((gap * burst - (after - now)) / gap), 0, after - now}
 func (c *Cache) Take(ctx context.Context, key string, r Rate) Decision {
 	if r.PerSecond <= 0 || r.Burst <= 0 {
 		return Decision{Allowed: true}
+	}
+	if c.away() {
+		return c.local.take(key, r, c.now())
 	}
 	gap := int64(float64(time.Second/time.Microsecond) / r.PerSecond)
 	v, err := take.Run(ctx, c.client, []string{c.prefix + "rate:" + key}, max(gap, 1), r.Burst).Int64Slice()

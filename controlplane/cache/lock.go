@@ -70,6 +70,9 @@ func (l *Lock) Release(ctx context.Context) error {
 // Ring tells every replica that a namespace has changes; an empty id stands
 // for changes above namespaces.
 func (c *Cache) Ring(ctx context.Context, namespaceID string) {
+	if c.away() {
+		return
+	}
 	if err := c.client.Publish(ctx, c.prefix+"bell", namespaceID).Err(); err != nil {
 		c.failed(err)
 	}

@@ -1,0 +1,190 @@
+package cache
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, url string) *Cache {
+	t.Helper()
+	c, err := Open(Config{URL: url, Prefix: "test:" + rand.Text() + ":"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// each runs a test on a real Redis and on the one inside the process.
+func each(t *testing.T, test func(t *testing.T, c *Cache)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) {
+		url := os.Getenv("SLUICE_TEST_REDIS")
+		if url == "" {
+			t.Fatal("SLUICE_TEST_REDIS is not set; run the tests under scripts/test-services.sh")
+		}
+		test(t, open(t, url))
+	})
+	t.Run("embedded", func(t *testing.T) { test(t, open(t, "redis://"+miniredis.RunT(t).Addr())) })
+}
+
+func TestSession_revokedStaysRevoked(t *testing.T) {
+	each(t, func(t *testing.T, c *Cache) {
+		ctx := t.Context()
+		if _, known := c.Live(ctx, "s"); known {
+			t.Error("known before anything was said")
+		}
+		c.SetLive(ctx, "s")
+		if live, known := c.Live(ctx, "s"); !live || !known {
+			t.Error("not live")
+		}
+		c.SetRevoked(ctx, "s")
+		c.SetLive(ctx, "s") // a slow reader of the database
+		if live, known := c.Live(ctx, "s"); live || !known {
+			t.Error("revocation was overwritten")
+		}
+	})
+}
+
+func TestTake_refusesOverTheBurst(t *testing.T) {
+	each(t, func(t *testing.T, c *Cache) {
+		r := Rate{PerSecond: 0.01, Burst: 5}
+		var allowed atomic.Int32
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if c.Take(t.Context(), "k", r).Allowed {
+					allowed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if allowed.Load() != 5 {
+			t.Errorf("%d allowed, want 5", allowed.Load())
+		}
+		d := c.Take(t.Context(), "k", r)
+		if d.Allowed || d.RetryAfter <= 90*time.Second || d.RetryAfter > 100*time.Second || d.Remaining != 0 {
+			t.Errorf("refusal: %+v", d)
+		}
+		if d := c.Take(t.Context(), "other", r); !d.Allowed || d.Remaining != 4 {
+			t.Errorf("another key: %+v", d)
+		}
+	})
+}
+
+func TestLock_oneHolderAndGrowingTokens(t *testing.T) {
+	each(t, func(t *testing.T, c *Cache) {
+		ctx := t.Context()
+		a, err := c.Acquire(ctx, "job", time.Minute)
+		if err != nil || a == nil {
+			t.Fatal(a, err)
+		}
+		if b, err := c.Acquire(ctx, "job", time.Minute); err != nil || b != nil {
+			t.Errorf("two holders: %v %v", b, err)
+		}
+		if ok, err := a.Extend(ctx); !ok || err != nil {
+			t.Errorf("extend: %v %v", ok, err)
+		}
+		if err := a.Release(ctx); err != nil {
+			t.Error(err)
+		}
+		b, err := c.Acquire(ctx, "job", time.Minute)
+		if err != nil || b == nil || b.Token <= a.Token {
+			t.Fatalf("next holder: %+v %v", b, err)
+		}
+		if err := a.Release(ctx); err != nil { // late: must not free the lock of another
+			t.Error(err)
+		}
+		if ok, _ := a.Extend(ctx); ok {
+			t.Error("a lost lock was extended")
+		}
+		if x, _ := c.Acquire(ctx, "job", time.Minute); x != nil {
+			t.Error("a late release freed the lock of another")
+		}
+	})
+}
+
+func TestBell_isHeard(t *testing.T) {
+	each(t, func(t *testing.T, c *Cache) {
+		ctx, cancel := context.WithCancel(t.Context())
+		heard := make(chan string, 1)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Listen(ctx, func(ns string) {
+				select {
+				case heard <- ns:
+				default:
+				}
+			})
+		}()
+		// What rings before the subscription stands is lost: ring until heard.
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for done := false; !done; {
+			select {
+			case ns := <-heard:
+				if ns != "ns1" {
+					t.Errorf("heard %q", ns)
+				}
+				done = true
+			case <-tick.C:
+				c.Ring(ctx, "ns1")
+			}
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestWithoutRedis_goesOn(t *testing.T) {
+	srv := miniredis.RunT(t)
+	c := open(t, "redis://"+srv.Addr())
+	srv.Close()
+	ctx := t.Context()
+	if _, known := c.Live(ctx, "s"); known {
+		t.Error("known without Redis")
+	}
+	c.SetLive(ctx, "s")
+	c.SetRevoked(ctx, "s")
+	c.Ring(ctx, "ns")
+	r := Rate{PerSecond: 0.01, Burst: 2}
+	for i, want := range []bool{true, true, false} {
+		if d := c.Take(ctx, "k", r); d.Allowed != want {
+			t.Errorf("take %d: %+v", i, d)
+		}
+	}
+	if _, err := c.Acquire(ctx, "job", time.Minute); err == nil {
+		t.Error("a lock without Redis")
+	}
+}
+
+func TestLocalLimiter_isBounded(t *testing.T) {
+	l := localLimiter{buckets: map[string]*bucket{}}
+	now := time.Unix(1e9, 0)
+	for i := range maxBuckets * 3 {
+		l.take(string(rune(i))+"x"+rand.Text(), Rate{PerSecond: 0.001, Burst: 1}, now)
+	}
+	if len(l.buckets) > maxBuckets {
+		t.Errorf("%d buckets", len(l.buckets))
+	}
+}
+
+func TestOpen_badURL(t *testing.T) {
+	if _, err := Open(Config{URL: "http://x"}, nil, nil); err == nil {
+		t.Error("http passes")
+	}
+}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+)
+
+func keyColumns() []column[api.ApiKey] {
+	return []column[api.ApiKey]{
+		{title: "id", value: func(k api.ApiKey) string { return k.Id }},
+		{title: "name", value: func(k api.ApiKey) string { return k.Name }},
+		{title: "state", value: func(k api.ApiKey) string { return string(k.State) }},
+		{title: "hint", value: func(k api.ApiKey) string { return "…" + k.Hint }},
+		{title: "scopes", value: func(k api.ApiKey) string { return scopes(k.Scopes) }},
+		{title: "control_role", value: func(k api.ApiKey) string { return deref(k.ControlRole) }},
+		{title: "expires_at", value: func(k api.ApiKey) string { return moment(k.ExpiresAt) }},
+		{title: "last_used_at", value: func(k api.ApiKey) string { return moment(k.LastUsedAt) }},
+		{title: "owner_id", detail: true, value: func(k api.ApiKey) string { return k.OwnerId }},
+		{title: "allowed_cidrs", detail: true, value: func(k api.ApiKey) string { return strings.Join(k.AllowedCidrs, ", ") }},
+		{title: "description", detail: true, value: func(k api.ApiKey) string { return k.Description }},
+		{title: "phase", detail: true, value: func(k api.ApiKey) string { return string(k.Status.Phase) }},
+		{title: "replaces_key_id", detail: true, value: func(k api.ApiKey) string { return deref(k.ReplacesKeyId) }},
+		{title: "replaced_by_key_id", detail: true, value: func(k api.ApiKey) string { return deref(k.ReplacedByKeyId) }},
+		{title: "created_at", detail: true, value: func(k api.ApiKey) string { return k.CreatedAt.String() }},
+	}
+}
+
+var (
+	keyView = view[api.ApiKey]{name: func(k api.ApiKey) string { return k.Id }, columns: keyColumns()}
+	// issuedView is for the one answer that holds the secret.
+	issuedView = view[api.ApiKeyWithSecret]{name: func(k api.ApiKeyWithSecret) string { return k.Id }, columns: []column[api.ApiKeyWithSecret]{
+		{title: "id", value: func(k api.ApiKeyWithSecret) string { return k.Id }},
+		{title: "secret", value: func(k api.ApiKeyWithSecret) string { return k.Secret }},
+		{title: "name", value: func(k api.ApiKeyWithSecret) string { return k.Name }},
+		{title: "state", value: func(k api.ApiKeyWithSecret) string { return string(k.State) }},
+		{title: "scopes", value: func(k api.ApiKeyWithSecret) string { return scopes(k.Scopes) }},
+		{title: "control_role", value: func(k api.ApiKeyWithSecret) string { return deref(k.ControlRole) }},
+		{title: "expires_at", value: func(k api.ApiKeyWithSecret) string { return moment(k.ExpiresAt) }},
+		{title: "phase", value: func(k api.ApiKeyWithSecret) string { return string(k.Status.Phase) }},
+	}}
+)
+
+func scopes(in []api.ApiKeyScope) string {
+	texts := make([]string, len(in))
+	for i, s := range in {
+		permissions := make([]string, len(s.Permissions))
+		for j, p := range s.Permissions {
+			permissions[j] = string(p)
+		}
+		texts[i] = s.NamespaceId + ":" + strings.Join(permissions, "+")
+	}
+	return strings.Join(texts, " ")
+}
+
+func moment(t *api.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.String()
+}
+
+type keyFlags struct {
+	name, describe, owner, role, expires string
+	permissions, topics, groups, cidrs   []string
+	disabled, noScope                    bool
+}
+
+func (k *keyFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&k.describe, "description", "", "free text in one line")
+	f.StringVar(&k.expires, "expires", "", "end as time (2027-01-31T00:00:00Z) or from now on (720h); never: no end")
+	f.StringSliceVar(&k.cidrs, "allow-cidr", nil, "address or network the key may be used from; may be repeated")
+	f.StringSliceVar(&k.permissions, "permission", []string{"PUB", "SUB"}, "what it may do in the namespace: PUB, SUB, MANAGE, DESCRIBE")
+	f.StringSliceVar(&k.topics, "topics", nil, "topics it holds for, such as orders*; default: all")
+	f.StringSliceVar(&k.groups, "groups", nil, "groups it holds for; default: all")
+}
+
+// scope is the scope in namespace ns that the flags describe.
+func (k *keyFlags) scope(f *pflag.FlagSet, ns string) *[]api.ApiKeyScope {
+	s := api.ApiKeyScope{NamespaceId: ns, Topics: given(f, "topics", k.topics), Groups: given(f, "groups", k.groups)}
+	for _, p := range k.permissions {
+		s.Permissions = append(s.Permissions, api.KeyPermission(strings.ToUpper(p)))
+	}
+	return &[]api.ApiKeyScope{s}
+}
+
+// instant reads a time, or a length of time from now on.
+func (a *app) instant(flag, text string) (api.Timestamp, error) {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return api.NewTimestamp(t), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return api.Timestamp{}, usage(fmt.Sprintf("--%s %q is neither a time nor a length of time", flag, text), "Write it like 2027-01-31T00:00:00Z or 720h.")
+	}
+	return api.NewTimestamp(a.Now().Add(d)), nil
+}
+
+func (a *app) keyCommand() *cobra.Command {
+	return a.parent("key", "API keys: what SDKs and programs sign with", a.keyList(), a.keyGet(), a.keyCreate(), a.keyUpdate(), a.keyRotate(), a.keyRevoke(), a.keyDelete())
+}
+
+func (a *app) keyList() *cobra.Command {
+	var state, owner string
+	c := a.command("list", "List API keys", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		f := cmd.Flags()
+		params := api.ListApiKeysParams{State: given(f, "state", api.ApiKeyState(state)), OwnerId: given(f, "owner", owner), PageSize: fullPage()}
+		if a.namespace != "" {
+			ns, err := a.findNamespace(ctx, a.namespace)
+			if err != nil {
+				return err
+			}
+			params.NamespaceId = &ns
+		}
+		items, err := all(ctx, func(token *string) ([]api.ApiKey, *string, error) {
+			params.PageToken = token
+			page, err := decode[api.ApiKeyList](c.ListApiKeys(ctx, &params))
+			return page.Items, page.NextPageToken, err
+		})
+		if err != nil {
+			return doing("list API keys", err)
+		}
+		return showList(a, keyView, items)
+	})
+	c.Flags().StringVar(&state, "state", "", "only keys in this state: active, disabled, expired or revoked")
+	c.Flags().StringVar(&owner, "owner", "", "only keys of this user or service account")
+	return c
+}
+
+func (a *app) keyGet() *cobra.Command {
+	return a.command("get KEY_ID", "Show an API key; the secret is never shown again", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		k, err := decode[api.ApiKey](c.GetApiKey(ctx, args[0]))
+		if err != nil {
+			return doing("read API key "+args[0], err)
+		}
+		return showOne(a, keyView, k)
+	})
+}
+
+func (a *app) keyCreate() *cobra.Command {
+	var k keyFlags
+	c := a.command("create NAME", "Create an API key for a namespace and show its secret once", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		f, started := cmd.Flags(), a.Now()
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		body := api.ApiKeyCreate{Name: args[0], Description: given(f, "description", k.describe), OwnerId: given(f, "owner", k.owner),
+			ControlRole: given(f, "control-role", api.ControlRole(k.role)), AllowedCidrs: given(f, "allow-cidr", k.cidrs)}
+		if f.Changed("expires") && k.expires != "never" {
+			t, err := a.instant("expires", k.expires)
+			if err != nil {
+				return err
+			}
+			body.ExpiresAt = &t
+		}
+		if !k.noScope {
+			ns, err := a.ns(ctx)
+			if err != nil {
+				return err
+			}
+			body.Scopes = k.scope(f, ns)
+		}
+		resp, err := c.CreateApiKey(ctx, &api.CreateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
+		if a.dryRun {
+			shown, err := decode[api.ApiKey](resp, err)
+			if err != nil {
+				return doing("create API key "+args[0], err)
+			}
+			a.noted()
+			return showOne(a, keyView, shown)
+		}
+		issued, err := decode[api.ApiKeyWithSecret](resp, err)
+		if err != nil {
+			return doing("create API key "+args[0], err)
+		}
+		return a.issued(ctx, started, issued)
+	})
+	k.add(c.Flags())
+	c.Flags().StringVar(&k.owner, "owner", "", "user or service account that it acts for (default: you)")
+	c.Flags().StringVar(&k.role, "control-role", "", "let it use the HTTP API as admin, developer, viewer or billing")
+	c.Flags().BoolVar(&k.noScope, "no-scope", false, "no permissions on messages, only the control role")
+	return a.reaches(c)
+}
+
+// issued shows a new key; this is the only time that its secret is seen.
+func (a *app) issued(ctx context.Context, started time.Time, k api.ApiKeyWithSecret) error {
+	err := showOne(a, issuedView, k)
+	a.hint("The secret is shown this once; the server does not show it again.")
+	return errors.Join(err, a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
+		latest, err := decode[api.ApiKey](a.sdk.GetApiKey(ctx, k.Id))
+		return latest.Status, err
+	}))
+}
+
+func (a *app) keyUpdate() *cobra.Command {
+	var k keyFlags
+	c := a.command("update KEY_ID", "Change an API key; owner and control role stay", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		f, started := cmd.Flags(), a.Now()
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		body := api.ApiKeyUpdate{Name: given(f, "name", k.name), Description: given(f, "description", k.describe),
+			Disabled: given(f, "disabled", k.disabled), AllowedCidrs: given(f, "allow-cidr", k.cidrs)}
+		if f.Changed("expires") && k.expires == "never" {
+			body.ExpiresAt = nullable.NewNullNullable[api.Timestamp]()
+		} else if f.Changed("expires") {
+			t, err := a.instant("expires", k.expires)
+			if err != nil {
+				return err
+			}
+			body.ExpiresAt = nullable.NewNullableWithValue(t)
+		}
+		if f.Changed("permission") || f.Changed("topics") || f.Changed("groups") {
+			ns, err := a.ns(ctx)
+			if err != nil {
+				return err
+			}
+			body.Scopes = k.scope(f, ns)
+		}
+		if body.Name == nil && body.Description == nil && body.Disabled == nil && body.AllowedCidrs == nil && body.Scopes == nil && !body.ExpiresAt.IsSpecified() {
+			return nothingToChange(cmd)
+		}
+		changed, err := decode[api.ApiKey](c.UpdateApiKey(ctx, args[0], &api.UpdateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		if err != nil {
+			return doing("change API key "+args[0], err)
+		}
+		return a.shownKey(ctx, started, changed)
+	})
+	k.add(c.Flags())
+	c.Flags().StringVar(&k.name, "name", "", "another name")
+	c.Flags().BoolVar(&k.disabled, "disabled", false, "refuse the key until it is enabled again")
+	return a.reaches(c)
+}
+
+func (a *app) shownKey(ctx context.Context, started time.Time, k api.ApiKey) error {
+	err := a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
+		latest, err := decode[api.ApiKey](a.sdk.GetApiKey(ctx, k.Id))
+		if err == nil {
+			k = latest
+		}
+		return latest.Status, err
+	})
+	if err := errors.Join(showOne(a, keyView, k), err); err != nil {
+		return err
+	}
+	a.noted()
+	return nil
+}
+
+func (a *app) keyRotate() *cobra.Command {
+	var grace, expires string
+	c := a.command("rotate KEY_ID", "Replace a key by a new one and show its secret once", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		f, started := cmd.Flags(), a.Now()
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		body := api.ApiKeyRotate{GracePeriod: given(f, "grace-period", grace)}
+		if f.Changed("expires") {
+			t, err := a.instant("expires", expires)
+			if err != nil {
+				return err
+			}
+			body.ExpiresAt = &t
+		}
+		resp, err := c.RotateApiKey(ctx, args[0], &api.RotateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
+		if a.dryRun {
+			shown, err := decode[api.ApiKey](resp, err)
+			if err != nil {
+				return doing("rotate API key "+args[0], err)
+			}
+			a.noted()
+			return showOne(a, keyView, shown)
+		}
+		issued, err := decode[api.ApiKeyWithSecret](resp, err)
+		if err != nil {
+			return doing("rotate API key "+args[0], err)
+		}
+		if grace == "0s" {
+			a.hint("Key %s no longer works.", args[0])
+		} else {
+			a.hint("Key %s works for another %s.", args[0], grace)
+		}
+		return a.issued(ctx, started, issued)
+	})
+	c.Flags().StringVar(&grace, "grace-period", "0s", "how long the old key goes on working, at most 168h")
+	c.Flags().StringVar(&expires, "expires", "", "end of the new key, as a time or from now on")
+	return a.reaches(c)
+}
+
+func (a *app) keyRevoke() *cobra.Command {
+	c := a.command("revoke KEY_ID", "Revoke a key for ever; its connections are closed", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(fmt.Sprintf("Revoke API key %s for ever?", args[0])); err != nil {
+			return err
+		}
+		started := a.Now()
+		k, err := decode[api.ApiKey](c.RevokeApiKey(ctx, args[0], &api.RevokeApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		if err != nil {
+			return doing("revoke API key "+args[0], err)
+		}
+		return a.shownKey(ctx, started, k)
+	})
+	return a.asks(a.reaches(c))
+}
+
+func (a *app) keyDelete() *cobra.Command {
+	var lenient bool
+	c := a.command("delete KEY_ID", "Delete a key; it stops working at once", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(fmt.Sprintf("Delete API key %s?", args[0])); err != nil {
+			return err
+		}
+		_, err = decode[struct{}](c.DeleteApiKey(ctx, args[0], &api.DeleteApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		return a.deleted("API key "+args[0], args[0], err, lenient)
+	})
+	return a.deletes(c, &lenient)
+}

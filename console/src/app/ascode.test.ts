@@ -42,9 +42,14 @@ it('writes groups and keys', () => {
     allowed_cidrs: ['203.0.113.0/24'],
   });
   expect(key.cli).toBe(
-    "sluice key create 'my key' --namespace k7m2q9x4w1bz --permissions PUB,SUB --topics 'orders*' --allowed-cidrs 203.0.113.0/24",
+    "sluice key create 'my key' --namespace k7m2q9x4w1bz --permission PUB,SUB --topics 'orders*' --allow-cidr 203.0.113.0/24",
   );
   expect(key.hcl).toContain('resource "sluice_api_key" "my_key"');
+  const scope = { namespace_id: 'k7m2q9x4w1bz', permissions: ['PUB' as const] };
+  expect(keyCode({ name: 'a', scopes: [], control_role: 'viewer' }).cli).toBe(
+    'sluice key create a --no-scope --control-role viewer',
+  );
+  expect(keyCode({ name: 'a', scopes: [scope, { ...scope, namespace_id: 'abcdefgh12' }] }).cli).toBeUndefined();
   expect(key.hcl).toContain(
     'scope         = [{ namespace_id = "k7m2q9x4w1bz", permissions = ["PUB", "SUB"], topics = ["orders*"] }]',
   );

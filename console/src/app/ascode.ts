@@ -57,6 +57,10 @@ function other<T>(value: T | undefined, standard: T): T | undefined {
   return value === standard ? undefined : value;
 }
 
+function labelFlags(l: Record<string, string> | undefined) {
+  return Object.entries(l ?? {}).map(([k, v]) => flag('label', `${k}=${v}`));
+}
+
 function labels(l: Record<string, string> | undefined): Value {
   const pairs = Object.entries(l ?? {}).map(([k, v]) => `${hclString(k)} = ${hclString(v)}`);
   return pairs.length > 0 ? { raw: `{ ${pairs.join(', ')} }` } : undefined;
@@ -83,7 +87,12 @@ export function topicCode(ns: string, v: Schemas['TopicCreate']) {
       flag('type', v.type),
       flag('queues', v.queues),
       flag('retention', v.retention),
+      flag('max-message-bytes', other(v.max_message_bytes, 4_194_304)),
+      flag('max-send-tps', other(v.max_send_tps, 0)),
+      flag('perm', other(v.perm, 'rw')),
       flag('description', v.description),
+      ...labelFlags(v.labels),
+      flag('deletion-protection', v.deletion_protection),
     ]),
     hcl: resource('sluice_topic', name, [
       ['namespace_id', ns],
@@ -115,8 +124,16 @@ export function groupCode(ns: string, v: Schemas['GroupCreate']) {
       shellWord(name),
       flag('namespace', ns),
       flag('order', v.order),
+      v.consume_enabled === false && '--consume-enabled=false',
+      v.broadcast === false && '--broadcast=false',
       flag('max-attempts', attempts),
+      flag('retry-strategy', strategy),
+      flag('retry-delays', delays?.join(',')),
+      flag('max-in-flight', other(v.max_in_flight, 10_000)),
+      flag('max-recv-tps', other(v.max_recv_tps, 0)),
       flag('description', v.description),
+      ...labelFlags(v.labels),
+      flag('deletion-protection', v.deletion_protection),
     ]),
     hcl: resource('sluice_consumer_group', name, [
       ['namespace_id', ns],
@@ -148,19 +165,25 @@ export function keyCode(v: Schemas['ApiKeyCreate']) {
     return `{ ${parts.join(', ')} }`;
   });
   return {
-    cli: command([
-      'sluice key create',
-      shellWord(name),
-      ...scopes.flatMap((s) => [
-        flag('namespace', s.namespace_id),
-        flag('permissions', s.permissions.join(',')),
-        flag('topics', s.topics?.join(',')),
-        flag('groups', s.groups?.join(',')),
-      ]),
-      flag('control-role', v.control_role),
-      flag('expires-at', v.expires_at),
-      flag('allowed-cidrs', v.allowed_cidrs?.join(',')),
-    ]),
+    // The command makes keys for one namespace or none; a wider one is made here, by Terraform or by the API.
+    cli:
+      scopes.length > 1
+        ? undefined
+        : command([
+            'sluice key create',
+            shellWord(name),
+            flag('owner', v.owner_id),
+            ...scopes.flatMap((s) => [
+              flag('namespace', s.namespace_id),
+              flag('permission', s.permissions.join(',')),
+              flag('topics', s.topics?.join(',')),
+              flag('groups', s.groups?.join(',')),
+            ]),
+            scopes.length === 0 && '--no-scope',
+            flag('control-role', v.control_role),
+            flag('expires', v.expires_at),
+            flag('allow-cidr', v.allowed_cidrs?.join(',')),
+          ]),
     hcl: resource('sluice_api_key', name, [
       ['owner_id', v.owner_id],
       ['name', name],

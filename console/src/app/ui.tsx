@@ -211,14 +211,18 @@ export function Code({ text, title }: { text: string; title: string }) {
 }
 
 /** The same change as a command and as Terraform. */
-export function AsCode({ cli, hcl }: { cli: string; hcl: string }) {
+export function AsCode({ cli, hcl }: { cli: string | undefined; hcl: string }) {
   const { t } = useTranslation();
   return (
     <section aria-label={t('as_code.title')} className="as-code">
       <Tabs
         size="small"
         items={[
-          { key: 'cli', label: t('as_code.cli'), children: <Code text={cli} title={t('as_code.cli')} /> },
+          {
+            key: 'cli',
+            label: t('as_code.cli'),
+            children: cli ? <Code text={cli} title={t('as_code.cli')} /> : <p>{t('as_code.no_cli')}</p>,
+          },
           { key: 'hcl', label: t('as_code.hcl'), children: <Code text={hcl} title={t('as_code.hcl')} /> },
         ]}
       />

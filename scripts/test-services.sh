@@ -1,15 +1,16 @@
 #!/bin/sh
 # Runs a command with the services that tests need: a MariaDB and a Redis of
-# its own on free ports in a temporary folder, and a Chromium. Missing Debian
-# packages are installed when this runs as root. Ends with the command's exit
-# code and stops only what it started.
+# its own on free ports in a temporary folder, a Chromium, and the tools that
+# client programs in Java and Python are built with. Missing Debian packages are
+# installed when this runs as root. Ends with the command's exit code and stops
+# only what it started.
 #
 #   scripts/test-services.sh go test ./...
 #
-# SERVICES picks: "mariadb redis chromium" (default), or fewer.
+# SERVICES picks: "mariadb redis chromium java python" (default), or fewer.
 set -eu
 
-SERVICES=${SERVICES:-"mariadb redis chromium"}
+SERVICES=${SERVICES:-"mariadb redis chromium java python"}
 
 want() { case " $SERVICES " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
@@ -17,6 +18,8 @@ missing=""
 if want mariadb && ! command -v mariadbd >/dev/null 2>&1; then missing="$missing mariadb-server"; fi
 if want redis && ! command -v redis-server >/dev/null 2>&1; then missing="$missing redis-server"; fi
 if want chromium && ! command -v chromium >/dev/null 2>&1; then missing="$missing chromium"; fi
+if want java && ! command -v mvn >/dev/null 2>&1; then missing="$missing default-jdk-headless maven"; fi
+if want python && ! python3 -c 'import venv, ensurepip' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ]; then
 		echo "test-services: install these packages first:$missing" >&2

@@ -183,11 +183,14 @@ func (d *demo) kill(ctx context.Context) (string, error) {
 		}
 		acked, failed := map[string]bool{}, ""
 		for i := 0; failed == "" && i < 100_000; i++ {
-			if i == perSDK/2 {
-				go func() { _ = d.server.Kill() }() // while sends go on
+			if i == perSDK/2 { // while sends go on
+				time.AfterFunc(10*time.Millisecond, func() { _ = d.server.Kill() })
 			}
 			body := fmt.Sprintf("survivor %d", i)
-			if err := p.send(ctx, name, []byte(body)); err != nil {
+			sendCtx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			err := p.send(sendCtx, name, []byte(body))
+			cancel()
+			if err != nil {
 				failed = body
 			} else {
 				acked[body] = true

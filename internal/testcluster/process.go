@@ -12,22 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// Addresses are where a standalone serves, as its ready file says.
-type Addresses struct {
-	HTTP    string `json:"http"`
-	Admin   string `json:"admin"`
-	NameSrv string `json:"namesrv"`
-	Broker  string `json:"broker"`
-	GRPC    string `json:"grpc"`
-	PID     int    `json:"pid"`
-}
+	"github.com/sluicemq/sluice/internal/standalone"
+)
 
 // Process is a standalone of the real binary, on free ports that stay the same
 // over restarts.
 type Process struct {
-	Addresses
+	standalone.Addresses
 	Data string
 
 	binary string

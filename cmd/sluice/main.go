@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluicemq/sluice/cmd/sluice/cli"
 )
 
 // version is set by the linker.
@@ -23,10 +25,15 @@ const (
 	exitUsage  = 2 // usage or configuration
 )
 
-// usageError marks what the caller has to mend.
+// usageError marks what the caller of a server has to mend.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// serverError marks a server that failed.
+type serverError struct{ error }
+
+func (e serverError) Unwrap() error { return e.error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,15 +43,17 @@ func main() {
 }
 
 func exitCode(err error) int {
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(os.Stderr, "sluice:", err)
 	var usage usageError
-	if errors.As(err, &usage) {
+	var failed serverError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintln(os.Stderr, "sluice:", err)
 		return exitUsage
+	case errors.As(err, &failed):
+		fmt.Fprintln(os.Stderr, "sluice:", err)
+		return exitFailed
 	}
-	return exitFailed
+	return cli.Report(cli.System(), err)
 }
 
 func root() *cobra.Command {
@@ -54,8 +63,8 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(serverCommands()...)
+	cmd.AddCommand(cli.Commands(cli.System())...)
 	cmd.AddCommand(&cobra.Command{
 		Use: "version", Short: "print the version", Args: cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {

@@ -51,6 +51,7 @@ func configured(cmd *cobra.Command) func() (*standalone.Config, error) {
 
 func serverCommand(role standalone.Role, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: string(role), Short: short, Args: cobra.NoArgs}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	load := configured(cmd)
 	check := cmd.Flags().Bool("check-config", false, "check the settings, print all problems, and exit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -76,14 +77,14 @@ func serve(ctx context.Context, role standalone.Role, cfg *standalone.Config) er
 	deps := standalone.Deps{Now: time.Now, Logger: log}
 	files, err := console.FS()
 	if err != nil && !errors.Is(err, console.ErrNotBuilt) {
-		return err
+		return serverError{err}
 	}
 	if err == nil {
 		deps.Console = files
 	}
 	s, err := standalone.New(ctx, role, cfg, deps)
 	if err != nil {
-		return err
+		return serverError{err}
 	}
 	a := s.Addresses()
 	if a.HTTP != "" {
@@ -94,7 +95,10 @@ func serve(ctx context.Context, role standalone.Role, cfg *standalone.Config) er
 			fmt.Printf("%-10s %s\n", line[0], line[1])
 		}
 	}
-	return s.Run(ctx)
+	if err := s.Run(ctx); err != nil {
+		return serverError{err}
+	}
+	return nil
 }
 
 func migrateCommand() *cobra.Command {
@@ -107,9 +111,12 @@ func migrateCommand() *cobra.Command {
 		}
 		db, err := sqldb.Open(cmd.Context(), cfg.DB, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		if err != nil {
-			return err
+			return serverError{err}
 		}
-		return errors.Join(controlplane.Migrate(cmd.Context(), db), db.Close())
+		if err := errors.Join(controlplane.Migrate(cmd.Context(), db), db.Close()); err != nil {
+			return serverError{err}
+		}
+		return nil
 	}
 	return cmd
 }

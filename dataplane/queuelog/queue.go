@@ -84,8 +84,8 @@ type Queue struct {
 	named  bool       // the names of all files are on the disk; guarded by writer
 
 	mu       sync.RWMutex
-	synced   int64   // units in front of it are on the disk
-	active   bool    // something was appended since the last Sync
+	synced   int64 // units in front of it are on the disk
+	active   bool  // something was appended since the last Sync
 	removed  bool
 	files    []*file // sorted; replaced, not changed
 	min      int64

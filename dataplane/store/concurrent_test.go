@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,22 +203,37 @@ func benchMessage() *message.Message {
 	return m
 }
 
-func TestAppend_allocations(t *testing.T) {
+// B030: what is in no queue yet does not expire.
+func TestRetain_keepsWhatIsNotDispatched(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	mem := vfs.NewMem(clock)
 	cfg := testConfig()
-	cfg.Dir = filepath.Join(t.TempDir(), "store")
-	cfg.SegmentBytes = 64 << 20
-	s, err := Open(cfg, Deps{FS: vfs.OS()})
+	cfg.DiskFreeBytes = 1
+	s, err := Open(cfg, Deps{FS: mem, Now: clock}) // never runs
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	m := benchMessage()
-	if n := testing.AllocsPerRun(500, func() {
-		if _, err := s.Append(t.Context(), m, DurabilityAsync); err != nil {
+	for range 40 {
+		if _, err := s.Append(t.Context(), msg("T", 0, strings.Repeat("x", 2000)), DurabilityAsync); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 0 {
-		t.Fatalf("%v allocations per append", n)
+	}
+	now = now.Add(1000 * time.Hour)
+	mem.SetSpace(vfs.Space{Total: 1000, Free: 0})
+	if err := s.retain(); err != nil {
+		t.Fatal(err)
+	}
+	if first, _ := s.CommitLogRange(); first != 0 {
+		t.Fatalf("log begins at %d", first)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mem.SetSpace(vfs.Space{Total: 1000, Free: 900})
+	h := start(t, cfg, Deps{FS: mem, Now: clock})
+	if got := bodies(t, h.Store, "T", 0); len(got) != 40 {
+		t.Fatalf("%d messages", len(got))
 	}
 }
 
@@ -256,7 +272,7 @@ func BenchmarkRead1KiB(b *testing.B) {
 		}
 	}
 	for s.Dispatched() < s.clog.Written() {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	b.SetBytes(1024)
 	b.ReportAllocs()

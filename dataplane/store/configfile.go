@@ -17,16 +17,18 @@ func (s *Store) SaveConfig(name string, data []byte) error {
 		return fmt.Errorf("configuration %w", err)
 	}
 	file := s.path("config", name)
-	if err := s.saveConfig(file, data); err != nil {
+	s.configMu.Lock()
+	defer s.configMu.Unlock()
+	if err := s.saveConfigLocked(file, data); err != nil {
 		return fmt.Errorf("save %s: %w", file, err)
 	}
 	return nil
 }
 
-// saveConfig never leaves a moment without a whole file: the new one is
+// saveConfigLocked never leaves a moment without a whole file: the new one is
 // complete and synced before the old one moves, and while no <name> is there
 // <name>.bak is.
-func (s *Store) saveConfig(file string, data []byte) error {
+func (s *Store) saveConfigLocked(file string, data []byte) error {
 	if err := vfs.WriteFile(s.fs, file+".tmp", data); err != nil {
 		return err
 	}

@@ -104,16 +104,18 @@ func (r *recovery) loadQueues() error {
 			return err
 		}
 		for _, id := range ids {
-			n, err := strconv.ParseInt(id.Name, 10, 32)
+			var n int64
+			n, err = strconv.ParseInt(id.Name, 10, 32)
 			if !id.Dir || err != nil || n < 0 {
 				continue
 			}
-			q, err := s.openQueueLocked(topic.Name, int32(n))
+			_, err = s.openQueueLocked(topic.Name, int32(n))
 			if errors.Is(err, queuelog.ErrDamaged) {
 				s.log.Error("consume queue is built anew", "err", err)
 				if err := s.fs.RemoveAll(s.queueDir(topic.Name, int32(n))); err != nil {
 					return err
 				}
+				var q *queue
 				if q, err = s.openQueueLocked(topic.Name, int32(n)); err == nil {
 					r.rebuild[q] = true
 				}

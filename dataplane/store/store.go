@@ -47,6 +47,8 @@ type Store struct {
 	batchCQ    atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
 	deleted    deletedTopics
 
+	configMu sync.Mutex // held while a configuration file is replaced
+
 	queuesMu sync.RWMutex
 	queues   map[string]map[int32]*queue
 

@@ -41,10 +41,7 @@ const (
 
 // API is one fake server. Make it with New.
 type API struct {
-	// Wrap, when set before the first request, sees every request first; it
-	// is how tests make the network and the server fail.
-	Wrap func(next http.Handler) http.Handler
-	// PageSize bounds the pages of all lists; 0 means as asked for.
+	// PageSize and Shuffle are set before the first request. PageSize bounds the pages of all lists; 0 means as asked for.
 	PageSize int
 	// Shuffle turns lists inside objects round, as a server may.
 	Shuffle bool
@@ -63,8 +60,9 @@ type API struct {
 	replies    map[string]reply // by idempotency key
 	requests   []Request
 	violations []string
-	phases     map[string]int // GETs for which a new object stays pending
-	Pending    int            // how many reads find a new object pending
+	phases     map[string]int // reads for which a new object stays pending
+	pending    int            // what phases begin with
+	wrap       func(next http.Handler) http.Handler
 }
 
 // Request is one request that came in.
@@ -103,10 +101,27 @@ func New() (*API, error) {
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var h http.Handler = http.HandlerFunc(a.serve)
-	if a.Wrap != nil {
-		h = a.Wrap(h)
+	a.mu.Lock()
+	if a.wrap != nil {
+		h = a.wrap(h)
 	}
+	a.mu.Unlock()
 	h.ServeHTTP(w, r)
+}
+
+// Wrap lets a handler of the test see every request first; it is how tests
+// make the network and the server fail. nil takes it away again.
+func (a *API) Wrap(wrap func(next http.Handler) http.Handler) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wrap = wrap
+}
+
+// Pending is how many reads find an object pending that is made from now on.
+func (a *API) Pending(reads int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pending = reads
 }
 
 // Requests returns what came in so far.

@@ -40,7 +40,7 @@ func (a *API) newNamespace(c api.NamespaceCreate) *api.Namespace {
 		Labels: or(c.Labels, api.Labels{}), StrictTypes: or(c.StrictTypes, false), MaxSendTps: or(c.MaxSendTps, 0), MaxRecvTps: or(c.MaxRecvTps, 0),
 		DeletionProtection: or(c.DeletionProtection, false), CreatedAt: now, UpdatedAt: now, Revision: 1,
 		Endpoints: api.Endpoints{Remoting: "127.0.0.1:9876", Grpc: "127.0.0.1:8081", Http: "http://127.0.0.1:8080"}}
-	a.phases[n.Id] = a.Pending
+	a.phases[n.Id] = a.pending
 	n.Status = a.statusLocked(n.Id, 1)
 	a.namespaces[n.Id] = n
 	return n
@@ -54,7 +54,7 @@ func (a *API) newTopic(ns string, c api.TopicCreate) *api.Topic {
 		Queues: or(c.Queues, 4), Retention: or(c.Retention, "72h"), MaxMessageBytes: or(c.MaxMessageBytes, 4194304),
 		MaxSendTps: or(c.MaxSendTps, 0), Perm: or(c.Perm, api.Rw), Description: or(c.Description, ""), Labels: or(c.Labels, api.Labels{}),
 		DeletionProtection: or(c.DeletionProtection, false), CreatedAt: now, UpdatedAt: now, Revision: 1}
-	a.phases[t.Id] = a.Pending
+	a.phases[t.Id] = a.pending
 	t.Status = a.statusLocked(t.Id, 1)
 	a.topics[ns+"/"+t.Name] = t
 	return t
@@ -69,7 +69,7 @@ func (a *API) newGroup(ns string, c api.GroupCreate) *api.Group {
 		Retry: fullRetry(or(c.Retry, api.GroupRetry{})), DeadLetter: fullDeadLetter(or(c.DeadLetter, api.GroupDeadLetter{}), c.Name),
 		MaxInFlight: or(c.MaxInFlight, 10000), MaxRecvTps: or(c.MaxRecvTps, 0), Description: or(c.Description, ""),
 		Labels: or(c.Labels, api.Labels{}), DeletionProtection: or(c.DeletionProtection, false), CreatedAt: now, UpdatedAt: now, Revision: 1}
-	a.phases[g.Id] = a.Pending
+	a.phases[g.Id] = a.pending
 	g.Status = a.statusLocked(g.Id, 1)
 	a.groups[ns+"/"+g.Name] = g
 	return g
@@ -93,7 +93,7 @@ func (a *API) newKey(c api.ApiKeyCreate) api.ApiKeyWithSecret {
 	k := &api.ApiKey{Id: fmt.Sprintf("slk_FAKE%016d", number), OwnerId: or(c.OwnerId, UserID), Name: c.Name, Description: or(c.Description, ""),
 		Scopes: withPatterns(or(c.Scopes, nil)), ControlRole: c.ControlRole, AllowedCidrs: or(c.AllowedCidrs, []api.Cidr{}), ExpiresAt: c.ExpiresAt,
 		State: api.ApiKeyStateActive, Hint: fmt.Sprintf("%04d", number), CreatedAt: now, UpdatedAt: now, Revision: 1}
-	a.phases[k.Id] = a.Pending
+	a.phases[k.Id] = a.pending
 	k.Status = a.statusLocked(k.Id, 1)
 	a.keys[k.Id] = k
 	return withSecret(*k, fmt.Sprintf("sls_FAKE%036d", number))

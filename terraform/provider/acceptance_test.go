@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 // testServer returns the API that the acceptance tests run against, with an
@@ -161,7 +162,7 @@ func TestAcceptance_lifecycle(t *testing.T) {
 	t.Run("drift is put right", func(t *testing.T) { drift(t, w, s, ns) })
 
 	t.Run("what was deleted outside is made again", func(t *testing.T) {
-		if _, err := decode[struct{}](client.DeleteTopic(context.Background(), ns, "orders", nil)); err != nil {
+		if err := apiclient.Done(client.DeleteTopicWithResponse(context.Background(), ns, "orders", nil)); err != nil {
 			t.Fatal(err)
 		}
 		wantAll(t, w.planDiffers(), "Deleted outside Terraform", "1 to add, 0 to change, 0 to destroy")
@@ -176,7 +177,7 @@ func TestAcceptance_lifecycle(t *testing.T) {
 		if w.text("sluice_api_key.checkout", "id") == key {
 			t.Error("the key has the same id as before")
 		}
-		if _, err := decode[struct{}](client.GetApiKey(context.Background(), key)); err == nil {
+		if err := apiclient.Done(client.GetApiKeyWithResponse(context.Background(), key)); err == nil {
 			t.Error("the old key still exists")
 		}
 	})
@@ -187,7 +188,7 @@ func TestAcceptance_lifecycle(t *testing.T) {
 		w.config("%s", shop.hcl())
 		w.apply()
 		w.must(destroyArgs...)
-		if _, err := decode[struct{}](client.GetNamespace(context.Background(), ns)); !isNotFound(err) {
+		if err := apiclient.Done(client.GetNamespaceWithResponse(context.Background(), ns)); !isNotFound(err) {
 			t.Errorf("got %v for the namespace after destroy, want not found", err)
 		}
 	})
@@ -197,19 +198,19 @@ func drift(t *testing.T, w *workspace, s server, ns string) {
 	client := s.client(t)
 	labels := api.Labels{"by": "hand"}
 	description := "changed by hand"
-	if _, err := decode[api.Namespace](client.UpdateNamespace(context.Background(), ns, nil, api.NamespaceUpdate{Labels: &labels})); err != nil {
+	if _, err := apiclient.OK(client.UpdateNamespaceWithResponse(context.Background(), ns, nil, api.NamespaceUpdate{Labels: &labels})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decode[api.Topic](client.UpdateTopic(context.Background(), ns, "orders", nil, api.TopicUpdate{Description: &description})); err != nil {
+	if _, err := apiclient.OK(client.UpdateTopicWithResponse(context.Background(), ns, "orders", nil, api.TopicUpdate{Description: &description})); err != nil {
 		t.Fatal(err)
 	}
 	enabled := false
-	if _, err := decode[api.Group](client.UpdateGroup(context.Background(), ns, "billing", nil, api.GroupUpdate{ConsumeEnabled: &enabled})); err != nil {
+	if _, err := apiclient.OK(client.UpdateGroupWithResponse(context.Background(), ns, "billing", nil, api.GroupUpdate{ConsumeEnabled: &enabled})); err != nil {
 		t.Fatal(err)
 	}
 	wantAll(t, w.planDiffers(), "0 to add, 3 to change, 0 to destroy")
 	w.apply()
-	topic, err := decode[api.Topic](client.GetTopic(context.Background(), ns, "orders"))
+	topic, err := apiclient.OK(client.GetTopicWithResponse(context.Background(), ns, "orders"))
 	if err != nil || topic.Description != "Orders of the shop" {
 		t.Errorf("got description %q (%v) after the repair", topic.Description, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 type apiKeyResource struct{ base }
@@ -156,7 +157,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	created, err := decode[api.ApiKeyWithSecret](r.client.CreateApiKey(ctx, &api.CreateApiKeyParams{Wait: waiting()}, body))
+	created, err := apiclient.Created(r.client.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{Wait: waiting()}, body))
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not create API key "+body.Name, err)
 		return
@@ -168,7 +169,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if disabled {
 		// A key is born enabled; the secret is in the state by now.
-		if k, err = decode[api.ApiKey](r.client.UpdateApiKey(ctx, k.Id, &api.UpdateApiKeyParams{Wait: waiting()}, api.ApiKeyUpdate{Disabled: ptr(true)})); err != nil {
+		if k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, k.Id, &api.UpdateApiKeyParams{Wait: waiting()}, api.ApiKeyUpdate{Disabled: ptr(true)})); err != nil {
 			addFailure(&resp.Diagnostics, "Created API key "+body.Name+", but could not disable it", err)
 			return
 		}
@@ -188,7 +189,7 @@ func withoutSecret(k api.ApiKeyWithSecret) api.ApiKey {
 
 func (r *apiKeyResource) status(id string) func(context.Context) (api.ResourceStatus, error) {
 	return func(ctx context.Context) (api.ResourceStatus, error) {
-		k, err := decode[api.ApiKey](r.client.GetApiKey(ctx, id))
+		k, err := apiclient.OK(r.client.GetApiKeyWithResponse(ctx, id))
 		return k.Status, err
 	}
 }
@@ -202,7 +203,7 @@ func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, res
 		return
 	}
 	what := "API key " + state.ID.ValueString()
-	k, err := decode[api.ApiKey](r.client.GetApiKey(ctx, state.ID.ValueString()))
+	k, err := apiclient.OK(r.client.GetApiKeyWithResponse(ctx, state.ID.ValueString()))
 	switch {
 	case isNotFound(err), err == nil && k.State == api.ApiKeyStateRevoked:
 		addGone(&resp.Diagnostics, what)
@@ -235,9 +236,9 @@ func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest,
 	var k api.ApiKey
 	var err error
 	if any {
-		k, err = decode[api.ApiKey](r.client.UpdateApiKey(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()}, body))
+		k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()}, body))
 	} else {
-		k, err = decode[api.ApiKey](r.client.GetApiKey(ctx, id)) // only the provider's own attributes changed
+		k, err = apiclient.OK(r.client.GetApiKeyWithResponse(ctx, id)) // only the provider's own attributes changed
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update API key "+id, err)
@@ -295,13 +296,13 @@ func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest,
 		}
 	}
 	if grace == 0 {
-		_, err = decode[struct{}](r.client.DeleteApiKey(ctx, id, &api.DeleteApiKeyParams{Wait: waiting()}))
+		err = apiclient.Done(r.client.DeleteApiKeyWithResponse(ctx, id, &api.DeleteApiKeyParams{Wait: waiting()}))
 	} else {
 		end := r.now().Add(time.Duration(grace) * time.Millisecond)
 		if known := timeOf(state.ExpiresAt, &resp.Diagnostics); known != nil && known.Before(end) {
 			return // it runs out earlier by itself
 		}
-		_, err = decode[api.ApiKey](r.client.UpdateApiKey(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()},
+		_, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()},
 			api.ApiKeyUpdate{ExpiresAt: nullable.NewNullableWithValue(api.NewTimestamp(end))}))
 	}
 	if err != nil && !isNotFound(err) {

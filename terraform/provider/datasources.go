@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 // The data sources show what their resources show, but for what only the one
@@ -107,10 +108,10 @@ func (d *namespaceData) Read(ctx context.Context, req datasource.ReadRequest, re
 		resp.Diagnostics.AddError("Which namespace?", "Set either id or name.")
 		return
 	case id != "":
-		n, err = decode[api.Namespace](d.client.GetNamespace(ctx, id))
+		n, err = apiclient.OK(d.client.GetNamespaceWithResponse(ctx, id))
 	default:
 		var page api.NamespaceList
-		page, err = decode[api.NamespaceList](d.client.ListNamespaces(ctx, &api.ListNamespacesParams{Name: &name}))
+		page, err = apiclient.OK(d.client.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &name}))
 		if err == nil && len(page.Items) == 0 {
 			resp.Diagnostics.AddError("No such namespace", fmt.Sprintf("There is no namespace with the name %q. `sluice namespace list` shows those that exist.", name))
 			return
@@ -141,7 +142,7 @@ func (d *topicData) Read(ctx context.Context, req datasource.ReadRequest, resp *
 	if resp.Diagnostics.HasError() || !d.base.ready(&resp.Diagnostics) {
 		return
 	}
-	t, err := decode[api.Topic](d.client.GetTopic(ctx, model.NamespaceID.ValueString(), model.Name.ValueString()))
+	t, err := apiclient.OK(d.client.GetTopicWithResponse(ctx, model.NamespaceID.ValueString(), model.Name.ValueString()))
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not read topic "+model.Name.ValueString(), err)
 		return
@@ -164,7 +165,7 @@ func (d *groupData) Read(ctx context.Context, req datasource.ReadRequest, resp *
 	if resp.Diagnostics.HasError() || !d.base.ready(&resp.Diagnostics) {
 		return
 	}
-	g, err := decode[api.Group](d.client.GetGroup(ctx, model.NamespaceID.ValueString(), model.Name.ValueString()))
+	g, err := apiclient.OK(d.client.GetGroupWithResponse(ctx, model.NamespaceID.ValueString(), model.Name.ValueString()))
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not read consumer group "+model.Name.ValueString(), err)
 		return
@@ -207,10 +208,10 @@ func (d *apiKeyData) Read(ctx context.Context, req datasource.ReadRequest, resp 
 		resp.Diagnostics.AddError("Which API key?", "Set either key_id or name.")
 		return
 	case id != "":
-		k, err = decode[api.ApiKey](d.client.GetApiKey(ctx, id))
+		k, err = apiclient.OK(d.client.GetApiKeyWithResponse(ctx, id))
 	default:
 		var page api.ApiKeyList
-		page, err = decode[api.ApiKeyList](d.client.ListApiKeys(ctx, &api.ListApiKeysParams{Name: &name}))
+		page, err = apiclient.OK(d.client.ListApiKeysWithResponse(ctx, &api.ListApiKeysParams{Name: &name}))
 		if err == nil && len(page.Items) != 1 {
 			resp.Diagnostics.AddError("Not one API key", fmt.Sprintf("%d API keys have the name %q. Name the one by key_id; `sluice key list` shows all.", len(page.Items), name))
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 type groupResource struct{ base }
@@ -145,7 +146,7 @@ func (r *groupResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, what := plan.NamespaceID.ValueString(), "consumer group "+body.Name
-	g, err := decode[api.Group](r.client.CreateGroup(ctx, ns, &api.CreateGroupParams{Wait: waiting()}, body))
+	g, err := apiclient.Created(r.client.CreateGroupWithResponse(ctx, ns, &api.CreateGroupParams{Wait: waiting()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, groupImport.line(ns, body.Name))
 		return
@@ -159,7 +160,7 @@ func (r *groupResource) Create(ctx context.Context, req resource.CreateRequest, 
 
 func (r *groupResource) status(ns, name string) func(context.Context) (api.ResourceStatus, error) {
 	return func(ctx context.Context) (api.ResourceStatus, error) {
-		g, err := decode[api.Group](r.client.GetGroup(ctx, ns, name))
+		g, err := apiclient.OK(r.client.GetGroupWithResponse(ctx, ns, name))
 		return g.Status, err
 	}
 }
@@ -171,7 +172,7 @@ func (r *groupResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	what := "consumer group " + state.Name.ValueString()
-	g, err := decode[api.Group](r.client.GetGroup(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
+	g, err := apiclient.OK(r.client.GetGroupWithResponse(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
 	switch {
 	case isNotFound(err):
 		addGone(&resp.Diagnostics, what)
@@ -204,9 +205,9 @@ func (r *groupResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	var g api.Group
 	var err error
 	if body == (api.GroupUpdate{}) {
-		g, err = decode[api.Group](r.client.GetGroup(ctx, ns, name)) // only the provider's own attributes changed
+		g, err = apiclient.OK(r.client.GetGroupWithResponse(ctx, ns, name)) // only the provider's own attributes changed
 	} else {
-		g, err = decode[api.Group](r.client.UpdateGroup(ctx, ns, name, &api.UpdateGroupParams{Wait: waiting()}, body))
+		g, err = apiclient.OK(r.client.UpdateGroupWithResponse(ctx, ns, name, &api.UpdateGroupParams{Wait: waiting()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update consumer group "+name, err)
@@ -247,7 +248,7 @@ func (r *groupResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	_, err := decode[struct{}](r.client.DeleteGroup(ctx, ns, name, &api.DeleteGroupParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteGroupWithResponse(ctx, ns, name, &api.DeleteGroupParams{Wait: waiting()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete consumer group "+name, err)
 	}

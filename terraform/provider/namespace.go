@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 type namespaceResource struct{ base }
@@ -121,7 +122,7 @@ func (r *namespaceResource) Create(ctx context.Context, req resource.CreateReque
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	what := "namespace " + body.Name
-	n, err := decode[api.Namespace](r.client.CreateNamespace(ctx, &api.CreateNamespaceParams{Wait: waiting()}, body))
+	n, err := apiclient.Created(r.client.CreateNamespaceWithResponse(ctx, &api.CreateNamespaceParams{Wait: waiting()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, r.importLine(ctx, body.Name))
 		return
@@ -131,7 +132,7 @@ func (r *namespaceResource) Create(ctx context.Context, req resource.CreateReque
 
 // importLine finds the id of the namespace that has the name already.
 func (r *namespaceResource) importLine(ctx context.Context, name string) string {
-	page, err := decode[api.NamespaceList](r.client.ListNamespaces(ctx, &api.ListNamespacesParams{Name: &name}))
+	page, err := apiclient.OK(r.client.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &name}))
 	if err != nil || len(page.Items) != 1 {
 		return ""
 	}
@@ -145,7 +146,7 @@ func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, 
 		return
 	}
 	what := "namespace " + state.ID.ValueString()
-	n, err := decode[api.Namespace](r.client.GetNamespace(ctx, state.ID.ValueString()))
+	n, err := apiclient.OK(r.client.GetNamespaceWithResponse(ctx, state.ID.ValueString()))
 	switch {
 	case isNotFound(err):
 		addGone(&resp.Diagnostics, what)
@@ -181,9 +182,9 @@ func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateReque
 	var n api.Namespace
 	var err error
 	if body == (api.NamespaceUpdate{}) {
-		n, err = decode[api.Namespace](r.client.GetNamespace(ctx, id)) // only the provider's own attributes changed
+		n, err = apiclient.OK(r.client.GetNamespaceWithResponse(ctx, id)) // only the provider's own attributes changed
 	} else {
-		n, err = decode[api.Namespace](r.client.UpdateNamespace(ctx, id, &api.UpdateNamespaceParams{Wait: waiting()}, body))
+		n, err = apiclient.OK(r.client.UpdateNamespaceWithResponse(ctx, id, &api.UpdateNamespaceParams{Wait: waiting()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update namespace "+id, err)
@@ -203,7 +204,7 @@ func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteReque
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id := state.ID.ValueString()
-	_, err := decode[struct{}](r.client.DeleteNamespace(ctx, id, &api.DeleteNamespaceParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{Wait: waiting()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete namespace "+id, err)
 	}
@@ -220,7 +221,7 @@ func (r *namespaceResource) store(ctx context.Context, model namespaceModel, n a
 	model.set(n)
 	diags.Append(state.Set(ctx, model)...)
 	err := settle(ctx, n.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.Namespace](r.client.GetNamespace(ctx, n.Id))
+		latest, err := apiclient.OK(r.client.GetNamespaceWithResponse(ctx, n.Id))
 		if err == nil {
 			n = latest
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 // Defaults of the server that the contract tells in words.
@@ -138,7 +139,7 @@ func (r *topicResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, what := plan.NamespaceID.ValueString(), "topic "+body.Name
-	t, err := decode[api.Topic](r.client.CreateTopic(ctx, ns, &api.CreateTopicParams{Wait: waiting()}, body))
+	t, err := apiclient.Created(r.client.CreateTopicWithResponse(ctx, ns, &api.CreateTopicParams{Wait: waiting()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, topicImport.line(ns, body.Name))
 		return
@@ -154,7 +155,7 @@ func (r *topicResource) Create(ctx context.Context, req resource.CreateRequest, 
 
 func (r *topicResource) status(ns, name string) func(context.Context) (api.ResourceStatus, error) {
 	return func(ctx context.Context) (api.ResourceStatus, error) {
-		t, err := decode[api.Topic](r.client.GetTopic(ctx, ns, name))
+		t, err := apiclient.OK(r.client.GetTopicWithResponse(ctx, ns, name))
 		return t.Status, err
 	}
 }
@@ -166,7 +167,7 @@ func (r *topicResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	what := "topic " + state.Name.ValueString()
-	t, err := decode[api.Topic](r.client.GetTopic(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
+	t, err := apiclient.OK(r.client.GetTopicWithResponse(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
 	switch {
 	case isNotFound(err):
 		addGone(&resp.Diagnostics, what)
@@ -196,9 +197,9 @@ func (r *topicResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	var t api.Topic
 	var err error
 	if body == (api.TopicUpdate{}) {
-		t, err = decode[api.Topic](r.client.GetTopic(ctx, ns, name)) // only the provider's own attributes changed
+		t, err = apiclient.OK(r.client.GetTopicWithResponse(ctx, ns, name)) // only the provider's own attributes changed
 	} else {
-		t, err = decode[api.Topic](r.client.UpdateTopic(ctx, ns, name, &api.UpdateTopicParams{Wait: waiting()}, body))
+		t, err = apiclient.OK(r.client.UpdateTopicWithResponse(ctx, ns, name, &api.UpdateTopicParams{Wait: waiting()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update topic "+name, err)
@@ -238,7 +239,7 @@ func (r *topicResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	_, err := decode[struct{}](r.client.DeleteTopic(ctx, ns, name, &api.DeleteTopicParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteTopicWithResponse(ctx, ns, name, &api.DeleteTopicParams{Wait: waiting()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete topic "+name, err)
 	}

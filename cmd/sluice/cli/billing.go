@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 type usageFlags struct {
@@ -55,12 +56,12 @@ func (a *app) usageCommand() *cobra.Command {
 			params.NamespaceId = &ns
 		}
 		var whole api.Usage
-		rows, err := all(ctx, func(token *string) ([]api.UsageRow, *string, error) {
+		rows, err := collect(apiclient.All(func(token *string) ([]api.UsageRow, *string, error) {
 			params.PageToken = token
-			page, err := decode[api.Usage](c.GetUsage(ctx, &params))
+			page, err := apiclient.OK(c.GetUsageWithResponse(ctx, &params))
 			whole = page
 			return page.Items, page.NextPageToken, err
-		})
+		}))
 		if err != nil {
 			return doing("read the usage", err)
 		}
@@ -130,7 +131,7 @@ func (a *app) costCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		costs, err := decode[api.Costs](c.GetCosts(ctx, &api.GetCostsParams{Month: given(cmd.Flags(), "month", month)}))
+		costs, err := apiclient.OK(c.GetCostsWithResponse(ctx, &api.GetCostsParams{Month: given(cmd.Flags(), "month", month)}))
 		if err != nil {
 			return doing("read the costs", err)
 		}

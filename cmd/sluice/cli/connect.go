@@ -2,9 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -150,13 +149,12 @@ func (a *app) refresh(ctx context.Context, p *profile) error {
 		} else if s.RefreshToken != "" {
 			p.secret = s
 		}
-		resp, err := c.RefreshSession(ctx, nil, withCookie(p.secret.RefreshToken))
+		resp, err := c.RefreshSessionWithResponse(ctx, nil, withCookie(p.secret.RefreshToken))
+		session, err := apiclient.OK(resp, err)
 		if err != nil {
 			return doing("renew the session", err)
 		}
-		if p.secret, err = a.session(resp); err != nil {
-			return doing("renew the session", err)
-		}
+		p.secret = a.secretOf(session, resp.HTTPResponse)
 		secrets[p.name] = p.secret
 		return a.saveSecrets(secrets)
 	})
@@ -169,20 +167,15 @@ func withCookie(token string) apiclient.RequestEditorFn {
 	}
 }
 
-// session reads an answer that signs in.
-func (a *app) session(resp *http.Response) (secret, error) {
-	cookies := resp.Cookies()
-	s, err := decode[api.Session](resp, nil)
-	if err != nil {
-		return secret{}, err
-	}
+// secretOf takes the tokens out of an answer that signs in.
+func (a *app) secretOf(s api.Session, resp *http.Response) secret {
 	out := secret{AccessToken: s.AccessToken, AccessEnds: a.Now().Add(time.Duration(s.ExpiresIn) * time.Second).UTC()}
-	for _, c := range cookies {
+	for _, c := range resp.Cookies() {
 		if c.Name == refreshCookie {
 			out.RefreshToken = c.Value
 		}
 	}
-	return out, nil
+	return out
 }
 
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]{8,16}$`)
@@ -204,7 +197,7 @@ func (a *app) ns(ctx context.Context) (string, error) {
 		return a.profile.Namespace, nil
 	}
 	size := int32(2)
-	page, err := decode[api.NamespaceList](c.ListNamespaces(ctx, &api.ListNamespacesParams{PageSize: &size}))
+	page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageSize: &size}))
 	if err != nil {
 		return "", doing("find the namespace", err)
 	}
@@ -225,7 +218,7 @@ func (a *app) findNamespace(ctx context.Context, given string) (string, error) {
 		return "", err
 	}
 	if namespaceForm.MatchString(given) {
-		n, err := decode[api.Namespace](c.GetNamespace(ctx, given))
+		n, err := apiclient.OK(c.GetNamespaceWithResponse(ctx, given))
 		if err == nil {
 			return n.Id, nil
 		}
@@ -233,7 +226,7 @@ func (a *app) findNamespace(ctx context.Context, given string) (string, error) {
 			return "", doing("find namespace "+given, err)
 		}
 	}
-	page, err := decode[api.NamespaceList](c.ListNamespaces(ctx, &api.ListNamespacesParams{Name: &given}))
+	page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &given}))
 	if err != nil {
 		return "", doing("find namespace "+given, err)
 	}
@@ -243,57 +236,31 @@ func (a *app) findNamespace(ctx context.Context, given string) (string, error) {
 	return page.Items[0].Id, nil
 }
 
-// decode reads the answer of a call: its value, or an *apiclient.Error.
-func decode[T any](resp *http.Response, err error) (T, error) {
-	var out T
-	if err != nil {
-		return out, err
+// written reads the answer to a create: 201, or 200 after a dry run.
+func written[T any](r interface {
+	Status() string
+	StatusCode() int
+	GetBody() []byte
+	GetJSON200() *T
+	GetJSON201() *T
+}, err error,
+) (T, error) {
+	if err == nil && r.StatusCode() == http.StatusOK {
+		return apiclient.OK(r, nil)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return out, problemOf(resp)
-	}
-	if resp.StatusCode == http.StatusNoContent {
-		return out, nil
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		return out, fmt.Errorf("the answer of the server is not the JSON of the contract (request %s): %w", resp.Header.Get("X-Request-Id"), err)
-	}
-	return out, nil
+	return apiclient.Created(r, err)
 }
 
-func problemOf(resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	e := &apiclient.Error{}
-	if json.Unmarshal(body, &e.Problem) != nil || e.Code == "" {
-		e.Problem = api.Problem{Status: int32(resp.StatusCode), Code: "unexpected_answer", RequestId: resp.Header.Get("X-Request-Id"),
-			Detail: fmt.Sprintf("%s %s was answered with %s and no problem description; is this the endpoint of a Sluice server?",
-				resp.Request.Method, resp.Request.URL.Path, resp.Status)}
-	}
-	return e
-}
-
-// all reads every page of a list.
-func all[T any](ctx context.Context, page func(token *string) ([]T, *string, error)) ([]T, error) {
+// collect reads every page of a list.
+func collect[T any](pages iter.Seq2[T, error]) ([]T, error) {
 	var items []T
-	var token *string
-	for {
-		more, next, err := page(token)
+	for item, err := range pages {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, more...)
-		if next == nil || *next == "" {
-			return items, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		token = next
+		items = append(items, item)
 	}
+	return items, nil
 }
 
 func checkEndpoint(text string) (string, error) {

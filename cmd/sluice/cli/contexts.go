@@ -191,7 +191,7 @@ func (a *app) endSession(ctx context.Context, endpoint, token string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := decode[struct{}](c.SignOut(ctx, nil, withCookie(token))); err != nil {
+	if err := apiclient.Done(c.SignOutWithResponse(ctx, nil, withCookie(token))); err != nil {
 		a.hint("The context is gone, but the server could not be told that the session is over: %v", err)
 	}
 	return nil

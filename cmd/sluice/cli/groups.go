@@ -112,11 +112,11 @@ func (a *app) groupList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		items, err := all(ctx, func(token *string) ([]api.Group, *string, error) {
-			page, err := decode[api.GroupList](a.sdk.ListGroups(ctx, ns, &api.ListGroupsParams{Prefix: given(cmd.Flags(), "prefix", prefix),
+		items, err := collect(apiclient.All(func(token *string) ([]api.Group, *string, error) {
+			page, err := apiclient.OK(a.sdk.ListGroupsWithResponse(ctx, ns, &api.ListGroupsParams{Prefix: given(cmd.Flags(), "prefix", prefix),
 				PageToken: token, PageSize: fullPage()}))
 			return page.Items, page.NextPageToken, err
-		})
+		}))
 		if err != nil {
 			return doing("list groups", err)
 		}
@@ -132,7 +132,7 @@ func (a *app) groupGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		g, err := decode[api.Group](a.sdk.GetGroup(ctx, ns, args[0]))
+		g, err := apiclient.OK(a.sdk.GetGroupWithResponse(ctx, ns, args[0]))
 		if err != nil {
 			return doing("read group "+args[0], err)
 		}
@@ -154,9 +154,9 @@ func (a *app) groupCreate() *cobra.Command {
 			MaxInFlight: given(f, "max-in-flight", g.inFlight), MaxRecvTps: given(f, "max-recv-tps", g.recvTPS),
 			Description: given(f, "description", g.describe), Labels: given(f, "label", api.Labels(g.labels)),
 			DeletionProtection: given(f, "deletion-protection", g.protect)}
-		created, err := decode[api.Group](a.sdk.CreateGroup(ctx, ns, &api.CreateGroupParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		created, err := written(a.sdk.CreateGroupWithResponse(ctx, ns, &api.CreateGroupParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if lenient && apiclient.Is(err, "already_exists") {
-			created, err = decode[api.Group](a.sdk.GetGroup(ctx, ns, args[0]))
+			created, err = apiclient.OK(a.sdk.GetGroupWithResponse(ctx, ns, args[0]))
 		}
 		if err != nil {
 			return doing("create group "+args[0], err)
@@ -171,7 +171,7 @@ func (a *app) groupCreate() *cobra.Command {
 
 func (a *app) shownGroup(ctx context.Context, started time.Time, g api.Group, hint string) error {
 	err := a.settle(ctx, started, "group "+g.Name, g.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.Group](a.sdk.GetGroup(ctx, g.NamespaceId, g.Name))
+		latest, err := apiclient.OK(a.sdk.GetGroupWithResponse(ctx, g.NamespaceId, g.Name))
 		if err == nil {
 			g = latest
 		}
@@ -194,7 +194,7 @@ func (a *app) groupUpdate() *cobra.Command {
 		}
 		// retry and dead_letter are replaced as a whole, so the rest of them is
 		// read first, and the change is meant for that revision only.
-		now, err := decode[api.Group](a.sdk.GetGroup(ctx, ns, args[0]))
+		now, err := apiclient.OK(a.sdk.GetGroupWithResponse(ctx, ns, args[0]))
 		if err != nil {
 			return doing("read group "+args[0], err)
 		}
@@ -205,7 +205,7 @@ func (a *app) groupUpdate() *cobra.Command {
 		if body == (api.GroupUpdate{}) {
 			return nothingToChange(cmd)
 		}
-		changed, err := decode[api.Group](a.sdk.UpdateGroup(ctx, ns, args[0],
+		changed, err := apiclient.OK(a.sdk.UpdateGroupWithResponse(ctx, ns, args[0],
 			&api.UpdateGroupParams{DryRun: a.dry(), Wait: a.waitParam(), IfMatch: ptr(fmt.Sprintf("%q", fmt.Sprint(now.Revision)))}, body))
 		if err != nil {
 			return doing("change group "+args[0], err)
@@ -226,7 +226,7 @@ func (a *app) groupDelete() *cobra.Command {
 		if err := a.confirm(fmt.Sprintf("Delete group %s with its offsets?", args[0])); err != nil {
 			return err
 		}
-		_, err = decode[struct{}](a.sdk.DeleteGroup(ctx, ns, args[0], &api.DeleteGroupParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		err = apiclient.Done(a.sdk.DeleteGroupWithResponse(ctx, ns, args[0], &api.DeleteGroupParams{DryRun: a.dry(), Wait: a.waitParam()}))
 		return a.deleted("group "+args[0], args[0], err, lenient)
 	})
 	return a.deletes(c, &lenient)
@@ -238,7 +238,7 @@ func (a *app) groupLag() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		lag, err := decode[api.GroupLag](a.sdk.GetGroupLag(ctx, ns, args[0]))
+		lag, err := apiclient.OK(a.sdk.GetGroupLagWithResponse(ctx, ns, args[0]))
 		if err != nil {
 			return doing("read the lag of group "+args[0], err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 func keyColumns() []column[api.ApiKey] {
@@ -124,11 +125,11 @@ func (a *app) keyList() *cobra.Command {
 			}
 			params.NamespaceId = &ns
 		}
-		items, err := all(ctx, func(token *string) ([]api.ApiKey, *string, error) {
+		items, err := collect(apiclient.All(func(token *string) ([]api.ApiKey, *string, error) {
 			params.PageToken = token
-			page, err := decode[api.ApiKeyList](c.ListApiKeys(ctx, &params))
+			page, err := apiclient.OK(c.ListApiKeysWithResponse(ctx, &params))
 			return page.Items, page.NextPageToken, err
-		})
+		}))
 		if err != nil {
 			return doing("list API keys", err)
 		}
@@ -145,7 +146,7 @@ func (a *app) keyGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		k, err := decode[api.ApiKey](c.GetApiKey(ctx, args[0]))
+		k, err := apiclient.OK(c.GetApiKeyWithResponse(ctx, args[0]))
 		if err != nil {
 			return doing("read API key "+args[0], err)
 		}
@@ -177,16 +178,16 @@ func (a *app) keyCreate() *cobra.Command {
 			}
 			body.Scopes = k.scope(f, ns)
 		}
-		resp, err := c.CreateApiKey(ctx, &api.CreateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
+		resp, err := c.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
 		if a.dryRun {
-			shown, err := decode[api.ApiKey](resp, err)
+			shown, err := apiclient.OK(resp, err)
 			if err != nil {
 				return doing("create API key "+args[0], err)
 			}
 			a.noted()
 			return showOne(a, keyView, shown)
 		}
-		issued, err := decode[api.ApiKeyWithSecret](resp, err)
+		issued, err := apiclient.Created(resp, err)
 		if err != nil {
 			return doing("create API key "+args[0], err)
 		}
@@ -204,7 +205,7 @@ func (a *app) issued(ctx context.Context, started time.Time, k api.ApiKeyWithSec
 	err := showOne(a, issuedView, k)
 	a.hint("The secret is shown this once; the server does not show it again.")
 	return errors.Join(err, a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.ApiKey](a.sdk.GetApiKey(ctx, k.Id))
+		latest, err := apiclient.OK(a.sdk.GetApiKeyWithResponse(ctx, k.Id))
 		return latest.Status, err
 	}))
 }
@@ -238,7 +239,7 @@ func (a *app) keyUpdate() *cobra.Command {
 		if body.Name == nil && body.Description == nil && body.Disabled == nil && body.AllowedCidrs == nil && body.Scopes == nil && !body.ExpiresAt.IsSpecified() {
 			return nothingToChange(cmd)
 		}
-		changed, err := decode[api.ApiKey](c.UpdateApiKey(ctx, args[0], &api.UpdateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		changed, err := apiclient.OK(c.UpdateApiKeyWithResponse(ctx, args[0], &api.UpdateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if err != nil {
 			return doing("change API key "+args[0], err)
 		}
@@ -252,7 +253,7 @@ func (a *app) keyUpdate() *cobra.Command {
 
 func (a *app) shownKey(ctx context.Context, started time.Time, k api.ApiKey) error {
 	err := a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.ApiKey](a.sdk.GetApiKey(ctx, k.Id))
+		latest, err := apiclient.OK(a.sdk.GetApiKeyWithResponse(ctx, k.Id))
 		if err == nil {
 			k = latest
 		}
@@ -281,16 +282,16 @@ func (a *app) keyRotate() *cobra.Command {
 			}
 			body.ExpiresAt = &t
 		}
-		resp, err := c.RotateApiKey(ctx, args[0], &api.RotateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
+		resp, err := c.RotateApiKeyWithResponse(ctx, args[0], &api.RotateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
 		if a.dryRun {
-			shown, err := decode[api.ApiKey](resp, err)
+			shown, err := apiclient.OK(resp, err)
 			if err != nil {
 				return doing("rotate API key "+args[0], err)
 			}
 			a.noted()
 			return showOne(a, keyView, shown)
 		}
-		issued, err := decode[api.ApiKeyWithSecret](resp, err)
+		issued, err := apiclient.Created(resp, err)
 		if err != nil {
 			return doing("rotate API key "+args[0], err)
 		}
@@ -316,7 +317,7 @@ func (a *app) keyRevoke() *cobra.Command {
 			return err
 		}
 		started := a.Now()
-		k, err := decode[api.ApiKey](c.RevokeApiKey(ctx, args[0], &api.RevokeApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		k, err := apiclient.OK(c.RevokeApiKeyWithResponse(ctx, args[0], &api.RevokeApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
 		if err != nil {
 			return doing("revoke API key "+args[0], err)
 		}
@@ -335,7 +336,7 @@ func (a *app) keyDelete() *cobra.Command {
 		if err := a.confirm(fmt.Sprintf("Delete API key %s?", args[0])); err != nil {
 			return err
 		}
-		_, err = decode[struct{}](c.DeleteApiKey(ctx, args[0], &api.DeleteApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		err = apiclient.Done(c.DeleteApiKeyWithResponse(ctx, args[0], &api.DeleteApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
 		return a.deleted("API key "+args[0], args[0], err, lenient)
 	})
 	return a.deletes(c, &lenient)

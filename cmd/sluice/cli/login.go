@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 type login struct {
@@ -92,11 +93,11 @@ func (a *app) greet(ctx context.Context, p profile) (api.Me, string, error) {
 	if err != nil {
 		return api.Me{}, "", err
 	}
-	me, err := decode[api.Me](c.GetMe(ctx))
+	me, err := apiclient.OK(c.GetMeWithResponse(ctx))
 	if err != nil {
 		return api.Me{}, "", doing("sign in", err)
 	}
-	page, err := decode[api.NamespaceList](c.ListNamespaces(ctx, &api.ListNamespacesParams{PageSize: ptr(int32(2))}))
+	page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageSize: ptr(int32(2))}))
 	if err != nil || len(page.Items) != 1 {
 		return me, "", nil // the role may not see namespaces; then each command says which
 	}
@@ -151,13 +152,13 @@ func (a *app) signIn(ctx context.Context, l login, p *profile) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.SignIn(ctx, nil, api.SignIn{Email: email, Password: password})
+	resp, err := c.SignInWithResponse(ctx, nil, api.SignIn{Email: email, Password: password})
+	session, err := apiclient.OK(resp, err)
 	if err != nil {
 		return doing("sign in", err)
 	}
-	p.Email = email
-	p.secret, err = a.session(resp)
-	return doing("sign in", err)
+	p.Email, p.secret = email, a.secretOf(session, resp.HTTPResponse)
+	return nil
 }
 
 // ask reads a secret without echo.
@@ -177,7 +178,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		me, err := decode[api.Me](c.GetMe(ctx))
+		me, err := apiclient.OK(c.GetMeWithResponse(ctx))
 		if err != nil {
 			return doing("find out who you are", err)
 		}

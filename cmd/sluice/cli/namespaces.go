@@ -65,10 +65,10 @@ func (a *app) namespaceList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		items, err := all(ctx, func(token *string) ([]api.Namespace, *string, error) {
-			page, err := decode[api.NamespaceList](c.ListNamespaces(ctx, &api.ListNamespacesParams{PageToken: token, PageSize: fullPage()}))
+		items, err := collect(apiclient.All(func(token *string) ([]api.Namespace, *string, error) {
+			page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageToken: token, PageSize: fullPage()}))
 			return page.Items, page.NextPageToken, err
-		})
+		}))
 		if err != nil {
 			return doing("list namespaces", err)
 		}
@@ -84,7 +84,7 @@ func (a *app) namespaceGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := decode[api.Namespace](a.sdk.GetNamespace(ctx, id))
+		n, err := apiclient.OK(a.sdk.GetNamespaceWithResponse(ctx, id))
 		if err != nil {
 			return doing("read namespace "+args[0], err)
 		}
@@ -105,13 +105,13 @@ func (a *app) namespaceCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		created, err := decode[api.Namespace](sdk.CreateNamespace(ctx, &api.CreateNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		created, err := written(sdk.CreateNamespaceWithResponse(ctx, &api.CreateNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if lenient && apiclient.Is(err, "already_exists") {
 			id, err := a.findNamespace(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			if created, err = decode[api.Namespace](sdk.GetNamespace(ctx, id)); err != nil {
+			if created, err = apiclient.OK(sdk.GetNamespaceWithResponse(ctx, id)); err != nil {
 				return doing("read namespace "+args[0], err)
 			}
 			return showOne(a, namespaceView, created)
@@ -129,7 +129,7 @@ func (a *app) namespaceCreate() *cobra.Command {
 
 func (a *app) shownNamespace(ctx context.Context, started time.Time, n api.Namespace, hint string) error {
 	err := a.settle(ctx, started, "namespace "+n.Name, n.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.Namespace](a.sdk.GetNamespace(ctx, n.Id))
+		latest, err := apiclient.OK(a.sdk.GetNamespaceWithResponse(ctx, n.Id))
 		if err == nil {
 			n = latest
 		}
@@ -157,7 +157,7 @@ func (a *app) namespaceUpdate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changed, err := decode[api.Namespace](a.sdk.UpdateNamespace(ctx, id, &api.UpdateNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		changed, err := apiclient.OK(a.sdk.UpdateNamespaceWithResponse(ctx, id, &api.UpdateNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if err != nil {
 			return doing("change namespace "+args[0], err)
 		}
@@ -182,7 +182,7 @@ func (a *app) namespaceDelete() *cobra.Command {
 		if err := a.confirm(fmt.Sprintf("Delete namespace %s with all topics, groups and messages in it?", args[0])); err != nil {
 			return err
 		}
-		_, err = decode[struct{}](a.sdk.DeleteNamespace(ctx, id, &api.DeleteNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		err = apiclient.Done(a.sdk.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}))
 		return a.deleted("namespace "+args[0], id, err, lenient)
 	})
 	return a.deletes(c, &lenient)

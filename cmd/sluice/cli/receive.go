@@ -136,7 +136,7 @@ func (r *reader) take(m api.Message) error {
 func (r *reader) stored(ctx context.Context, since time.Time) error {
 	var token *string
 	for {
-		page, err := decode[api.MessageList](r.sdk.ListMessages(ctx, r.ns, r.topic,
+		page, err := apiclient.OK(r.sdk.ListMessagesWithResponse(ctx, r.ns, r.topic,
 			&api.ListMessagesParams{From: ptr(since), To: ptr(r.Now().Add(time.Second)), PageToken: token, PageSize: ptr(int32(100))}))
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (r *reader) tail(ctx context.Context, since time.Time) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return problemOf(resp)
+		return apiclient.Done(apiclient.ParseTailMessagesResponse(resp))
 	}
 	return events(resp.Body, r.event)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 // largestBody is more than any topic takes; it bounds what is read from a
@@ -49,7 +50,7 @@ func (a *app) sendCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		receipt, err := decode[api.MessageReceipt](a.sdk.SendMessage(ctx, ns, args[0], &api.SendMessageParams{DryRun: a.dry()}, message))
+		receipt, err := apiclient.Created(a.sdk.SendMessageWithResponse(ctx, ns, args[0], &api.SendMessageParams{DryRun: a.dry()}, message))
 		if err != nil {
 			return doing("send to topic "+args[0], err)
 		}

@@ -60,11 +60,11 @@ func (a *app) topicList() *cobra.Command {
 			return err
 		}
 		f := cmd.Flags()
-		items, err := all(ctx, func(token *string) ([]api.Topic, *string, error) {
-			page, err := decode[api.TopicList](a.sdk.ListTopics(ctx, ns, &api.ListTopicsParams{Prefix: given(f, "prefix", prefix),
+		items, err := collect(apiclient.All(func(token *string) ([]api.Topic, *string, error) {
+			page, err := apiclient.OK(a.sdk.ListTopicsWithResponse(ctx, ns, &api.ListTopicsParams{Prefix: given(f, "prefix", prefix),
 				Type: given(f, "type", api.TopicType(kind)), PageToken: token, PageSize: fullPage()}))
 			return page.Items, page.NextPageToken, err
-		})
+		}))
 		if err != nil {
 			return doing("list topics", err)
 		}
@@ -81,7 +81,7 @@ func (a *app) topicGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := decode[api.Topic](a.sdk.GetTopic(ctx, ns, args[0]))
+		t, err := apiclient.OK(a.sdk.GetTopicWithResponse(ctx, ns, args[0]))
 		if err != nil {
 			return doing("read topic "+args[0], err)
 		}
@@ -103,9 +103,9 @@ func (a *app) topicCreate() *cobra.Command {
 			MaxSendTps: given(f, "max-send-tps", t.sendTPS), Perm: given(f, "perm", api.TopicPerm(t.perm)),
 			Description: given(f, "description", t.describe), Labels: given(f, "label", api.Labels(t.labels)),
 			DeletionProtection: given(f, "deletion-protection", t.protect)}
-		created, err := decode[api.Topic](a.sdk.CreateTopic(ctx, ns, &api.CreateTopicParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		created, err := written(a.sdk.CreateTopicWithResponse(ctx, ns, &api.CreateTopicParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if lenient && apiclient.Is(err, "already_exists") {
-			created, err = decode[api.Topic](a.sdk.GetTopic(ctx, ns, args[0]))
+			created, err = apiclient.OK(a.sdk.GetTopicWithResponse(ctx, ns, args[0]))
 		}
 		if err != nil {
 			return doing("create topic "+args[0], err)
@@ -120,7 +120,7 @@ func (a *app) topicCreate() *cobra.Command {
 
 func (a *app) shownTopic(ctx context.Context, started time.Time, t api.Topic, hint string) error {
 	err := a.settle(ctx, started, "topic "+t.Name, t.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := decode[api.Topic](a.sdk.GetTopic(ctx, t.NamespaceId, t.Name))
+		latest, err := apiclient.OK(a.sdk.GetTopicWithResponse(ctx, t.NamespaceId, t.Name))
 		if err == nil {
 			t = latest
 		}
@@ -148,7 +148,7 @@ func (a *app) topicUpdate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changed, err := decode[api.Topic](a.sdk.UpdateTopic(ctx, ns, args[0], &api.UpdateTopicParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		changed, err := apiclient.OK(a.sdk.UpdateTopicWithResponse(ctx, ns, args[0], &api.UpdateTopicParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if err != nil {
 			return doing("change topic "+args[0], err)
 		}
@@ -168,7 +168,7 @@ func (a *app) topicDelete() *cobra.Command {
 		if err := a.confirm(fmt.Sprintf("Delete topic %s with all its messages?", args[0])); err != nil {
 			return err
 		}
-		_, err = decode[struct{}](a.sdk.DeleteTopic(ctx, ns, args[0], &api.DeleteTopicParams{DryRun: a.dry(), Wait: a.waitParam()}))
+		err = apiclient.Done(a.sdk.DeleteTopicWithResponse(ctx, ns, args[0], &api.DeleteTopicParams{DryRun: a.dry(), Wait: a.waitParam()}))
 		return a.deleted("topic "+args[0], args[0], err, lenient)
 	})
 	return a.deletes(c, &lenient)

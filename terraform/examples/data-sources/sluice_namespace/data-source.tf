@@ -1,0 +1,7 @@
+data "sluice_namespace" "prod" {
+  name = "Production"
+}
+
+output "endpoint" {
+  value = data.sluice_namespace.prod.endpoints.grpc
+}

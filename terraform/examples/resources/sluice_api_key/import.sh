@@ -1,0 +1,1 @@
+terraform import sluice_api_key.checkout slk_7Qm2XvN4kPz9Rt3Lc8Wd

@@ -1,0 +1,1 @@
+terraform import sluice_consumer_group.billing k7m2q9x4w1bz/billing

@@ -1,0 +1,1 @@
+terraform import sluice_namespace.prod k7m2q9x4w1bz

@@ -1,0 +1,1 @@
+terraform import sluice_topic.orders k7m2q9x4w1bz/orders

@@ -27,6 +27,7 @@ import (
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
+	"github.com/sluicemq/sluice/dataplane/wire"
 )
 
 // Store is what the core needs of package store.
@@ -70,19 +71,11 @@ type Meter interface {
 // Registrar tells name servers what this broker serves.
 type Registrar interface {
 	// Register announces topics. A full registration replaces what was there;
-	// otherwise the topics are added or updated.
-	Register(ctx context.Context, nameServer string, r Registration) error
+	// otherwise the topics are added or updated. lost is called, and must not
+	// block, when the connection that the registration hangs on is gone.
+	Register(ctx context.Context, nameServer string, r wire.Registration, lost func()) error
 	// Unregister withdraws the broker.
-	Unregister(ctx context.Context, nameServer string, r Registration) error
-}
-
-// Registration is one announcement.
-type Registration struct {
-	Cluster, BrokerName, Addr string
-	BrokerID                  int64
-	Full                      bool
-	Topics                    map[string]store.TopicConfig
-	Version                   store.DataVersion
+	Unregister(ctx context.Context, nameServer string, r wire.Registration) error
 }
 
 // Protocols of callers, as the meter and the stored mark know them.
@@ -257,7 +250,10 @@ func (b *Broker) Run(ctx context.Context) error {
 		})
 	})
 	g.Go(func() error {
-		return every(ctx, b.cfg.MemberExpiry/12, func() { b.notify(b.members.expire()) })
+		return every(ctx, b.cfg.MemberExpiry/12, func() {
+			b.notify(b.members.expire())
+			b.locks.expire()
+		})
 	})
 	return g.Wait()
 }

@@ -145,8 +145,11 @@ func (j *journal) create() error {
 	if err := f.Sync(); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil {
-		return errors.Join(err, f.Close())
+	dir := filepath.Dir(j.path)
+	for _, name := range []string{dir, filepath.Dir(dir)} { // the file in its folder, and the folder
+		if err := j.fs.SyncDir(name); err != nil {
+			return errors.Join(err, f.Close())
+		}
 	}
 	j.f, j.size = f, int64(len(h))
 	return nil

@@ -95,3 +95,14 @@ func (l *queueLocks) held(group string) bool {
 	}
 	return false
 }
+
+// expire forgets locks that nobody renewed.
+func (l *queueLocks) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, q := range l.table {
+		if l.now().Sub(q.renewed) >= l.expiry {
+			delete(l.table, key)
+		}
+	}
+}

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/wire"
 )
 
-// register keeps name servers informed: everything at start, each period and
-// after a deletion; a changed topic alone, and before its creation is answered.
+// register keeps name servers informed: everything at start, each period, after
+// a deletion and when the connection to one was lost; a changed topic alone, and before its creation is answered.
 //
 // turn is held while topics are read and announced, so that a full
 // announcement made from older topics cannot arrive after a newer increment.
@@ -25,22 +26,24 @@ func newRegister(b *Broker, r Registrar) *register {
 }
 
 // registerTimeout bounds one call to one name server.
-const registerTimeout = 5 * time.Second
+const registerTimeout = 3 * time.Second
 
 func (r *register) run(ctx context.Context) error {
 	if r.registrar == nil {
 		<-ctx.Done()
 		return nil
 	}
+	const soon = 100 * time.Millisecond
 	t := time.NewTimer(0)
 	defer t.Stop()
-	wait := 100 * time.Millisecond
+	wait := soon
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		case <-r.again:
+			wait = soon
 		}
 		if r.full(ctx) {
 			wait = r.b.cfg.RegisterPeriod
@@ -51,9 +54,21 @@ func (r *register) run(ctx context.Context) error {
 	}
 }
 
-func (r *register) registration() Registration {
+func (r *register) registration(topics map[string]store.TopicConfig) wire.Registration {
 	c := &r.b.cfg
-	return Registration{Cluster: c.Cluster, BrokerName: c.Name, Addr: c.Addr, BrokerID: c.ID, Version: r.b.store.TopicsVersion()}
+	version := r.b.store.TopicsVersion()
+	out := wire.Registration{Cluster: c.Cluster, BrokerName: c.Name, Addr: c.Addr, BrokerID: c.ID}
+	out.Topics.DataVersion = wire.DataVersion{
+		Counter: wire.Int(version.Counter), StateVersion: wire.Int(version.StateVersion), Timestamp: wire.Int(version.Timestamp),
+	}
+	out.Topics.Topics = make(map[string]wire.TopicConfig, len(topics))
+	for name, t := range topics {
+		out.Topics.Topics[name] = wire.TopicConfig{
+			Attributes: t.Attributes, Order: t.Order, Perm: int32(t.Perm), ReadQueueNums: int32(t.ReadQueueNums),
+			TopicFilterType: wire.Enum(t.TopicFilterType), TopicName: t.TopicName, TopicSysFlag: int32(t.TopicSysFlag), WriteQueueNums: int32(t.WriteQueueNums),
+		}
+	}
+	return out
 }
 
 // full announces everything and reports whether all name servers took it.
@@ -64,8 +79,8 @@ func (r *register) full(ctx context.Context) bool {
 		return false
 	}
 	defer func() { <-r.turn }()
-	reg := r.registration()
-	reg.Full, reg.Topics = true, r.b.store.Topics()
+	reg := r.registration(r.b.store.Topics())
+	reg.Full = true
 	return r.send(ctx, reg)
 }
 
@@ -82,13 +97,11 @@ func (r *register) announce(ctx context.Context, topic string) {
 		return
 	}
 	defer func() { <-r.turn }()
-	reg := r.registration()
 	t, ok := r.b.store.Topic(topic)
 	if !ok {
 		return
 	}
-	reg.Topics = map[string]store.TopicConfig{topic: t}
-	if !r.send(ctx, reg) {
+	if !r.send(ctx, r.registration(map[string]store.TopicConfig{topic: t})) {
 		r.changed()
 	}
 }
@@ -101,11 +114,11 @@ func (r *register) changed() {
 	}
 }
 
-func (r *register) send(ctx context.Context, reg Registration) bool {
+func (r *register) send(ctx context.Context, reg wire.Registration) bool {
 	ok := true
 	for _, ns := range r.b.cfg.NameServers {
 		call, cancel := context.WithTimeout(ctx, registerTimeout)
-		err := r.registrar.Register(call, ns, reg)
+		err := r.registrar.Register(call, ns, reg, r.changed)
 		cancel()
 		if err != nil {
 			ok = false
@@ -123,7 +136,7 @@ func (b *Broker) UnregisterBroker(ctx context.Context) {
 		return
 	}
 	for _, ns := range b.cfg.NameServers {
-		if err := b.register.registrar.Unregister(ctx, ns, b.register.registration()); err != nil {
+		if err := b.register.registrar.Unregister(ctx, ns, b.register.registration(nil)); err != nil {
 			b.log.Warn("name server did not take the withdrawal", "nameserver", ns, "err", err)
 		}
 	}

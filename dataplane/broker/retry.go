@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
@@ -153,12 +152,4 @@ func (b *Broker) ensureGroupTopic(ctx context.Context, topic string, queues int)
 	}
 	b.register.announce(ctx, topic)
 	return nil
-}
-
-// groupOfTopic returns the group that a retry or dead-letter topic belongs to.
-func groupOfTopic(topic string) (string, bool) {
-	if g, ok := strings.CutPrefix(topic, RetryPrefix); ok {
-		return g, true
-	}
-	return strings.CutPrefix(topic, DLQPrefix)
 }

@@ -14,12 +14,18 @@ import (
 // ends.
 func openStore(t testing.TB) Store {
 	t.Helper()
+	return openStoreOn(t, vfs.NewMem(time.Now))
+}
+
+// openStoreOn opens the store on a disk that may hold one already.
+func openStoreOn(t testing.TB, disk vfs.FS) Store {
+	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = "/store", 64<<20, 20_000, false
 	// Simulated time passes quickly: no ticks that no test needs.
 	cfg.FlushInterval, cfg.QueueFlush, cfg.Checkpoint, cfg.RetentionCheck = time.Hour, time.Hour, time.Hour, time.Hour
 	cfg.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")
-	s, err := store.Open(cfg, store.Deps{FS: vfs.NewMem(time.Now)})
+	s, err := store.Open(cfg, store.Deps{FS: disk})
 	if err != nil {
 		t.Fatal(err)
 	}

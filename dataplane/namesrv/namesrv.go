@@ -30,10 +30,6 @@ import (
 // BrokerExpiry is how long a silent broker stays in routes.
 const BrokerExpiry = 120 * time.Second
 
-// FullField says in a registration that its topics are all that the broker
-// has. Brokers of other make do not send it, and then nothing is removed.
-const FullField = "__SLUICE_FULL"
-
 // Deps are what a Server is given. Policy is required.
 type Deps struct {
 	Policy *policy.Engine
@@ -286,7 +282,7 @@ func (s *Server) register(r *request) (*wire.Frame, error) {
 	b := readBroker(&fields)
 	crc := fields.OptionalInt64("bodyCrc32", 0)
 	expiry := fields.OptionalInt64("heartbeatTimeoutMillis", 0)
-	full := fields.OptionalBool(FullField, false)
+	full := fields.OptionalBool(wire.FullRegistration, false)
 	if fields.OptionalBool("compressed", false) {
 		return s.reply(r, wire.SystemError, "compressed_not_supported", "register without compression"), nil
 	}

@@ -147,7 +147,7 @@ func brokerExt(more ...string) map[string]string {
 
 func TestRoute_mapsNamesByTheKey(t *testing.T) {
 	f := newFixture(t)
-	if r := f.call(policy.SystemKeyID, wire.RegisterBroker, brokerExt(FullField, "true"), registerBody(t, "aaaaaaaa%orders", "%RETRY%aaaaaaaa%g", "bbbbbbbb%orders", "bbbbbbbb%secret")); r.Code != wire.Success {
+	if r := f.call(policy.SystemKeyID, wire.RegisterBroker, brokerExt(wire.FullRegistration, "true"), registerBody(t, "aaaaaaaa%orders", "%RETRY%aaaaaaaa%g", "bbbbbbbb%orders", "bbbbbbbb%secret")); r.Code != wire.Success {
 		t.Fatalf("register: %d %s", r.Code, r.Remark)
 	}
 	for _, c := range []struct {

@@ -3,12 +3,16 @@ package processor
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/mqclient"
+	"github.com/sluicemq/sluice/dataplane/namesrv"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
 
@@ -130,4 +134,58 @@ func policyCalls(t *testing.T, e *env, n mqclient.Node) {
 	if rev, _, err := e.system.At(e.ns).PolicyStatus(t.Context()); err != nil || rev != e.rev+1 {
 		t.Errorf("name server's status: %d, %v", rev, err)
 	}
+}
+
+// A name server that restarted knows the broker again at once, not a period
+// later.
+func TestRegistration_comesBackAfterNameServerRestart(t *testing.T) {
+	e := newEnv(t)
+	registered := make(chan struct{}, 16)
+	start := func(addr string) *remoting.Server {
+		t.Helper()
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := namesrv.New(namesrv.Deps{Policy: e.engine})
+		srv, err := remoting.NewServer(remoting.Config{}, ln, remoting.HandlerFunc(func(ctx context.Context, c *remoting.Conn, f *wire.Frame) *wire.Frame {
+			resp := names.Handle(ctx, c, f)
+			if f.Code == wire.RegisterBroker && resp.Code == wire.Success {
+				registered <- struct{}{}
+			}
+			return resp
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve() }()
+		t.Cleanup(func() {
+			srv.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		return srv
+	}
+	first := start("127.0.0.1:0")
+	addr := first.Addr().String()
+	cfg := e.core.Config()
+	cfg.NameServers, cfg.RegisterPeriod = []string{addr}, time.Hour
+	core, err := broker.New(cfg, broker.Deps{Store: openStore(t), FS: vfs.NewMem(time.Now), Registrar: mqclient.Registrar{Client: e.system}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- core.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		core.Close()
+	})
+	<-registered
+	first.Close()
+	start(addr)
+	<-registered
 }

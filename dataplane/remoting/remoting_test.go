@@ -145,12 +145,12 @@ func TestPush_fromServerToClient(t *testing.T) {
 		}
 		return f.Reply(answer.Code, string(answer.Body))
 	}, nil)
-	c := newClient(t, ClientOptions{Handler: HandlerFunc(func(_ context.Context, _ *Conn, f *wire.Frame) *wire.Frame {
+	c := newClient(t, ClientOptions{Handler: HandlerFunc(func(ctx context.Context, _ *Conn, f *wire.Frame) *wire.Frame {
 		if f.IsOneWay() {
 			pushed <- f
 			return nil
 		}
-		return echo(nil, nil, f)
+		return echo(ctx, nil, f)
 	})})
 	f, err := c.Invoke(t.Context(), s.Addr().String(), wire.Request(34, nil))
 	if err != nil || f.Code != wire.Success || f.Remark != "ask" {

@@ -268,6 +268,19 @@ type GroupConfigs struct {
 	Groups      map[string]GroupConfig `json:"subscriptionGroupTable"`
 }
 
+// FullRegistration is the header field of RegisterBroker which says that the
+// body's topics are all that the broker has. Brokers of other make do not send
+// it; then a name server removes nothing.
+const FullRegistration = "__SLUICE_FULL"
+
+// Registration is what a broker announces at name servers.
+type Registration struct {
+	Cluster, BrokerName, Addr string
+	BrokerID                  int64
+	Full                      bool // Topics are all topics of the broker
+	Topics                    TopicConfigs
+}
+
 // TopicList is the reply body of the topic list requests.
 type TopicList struct {
 	BrokerAddr string   `json:"brokerAddr,omitempty"`

@@ -168,14 +168,15 @@ func (s *Service) PutCluster(ctx context.Context, c Cluster) error {
 // Clusters lists the data planes.
 func (s *Service) Clusters(ctx context.Context) ([]Cluster, error) { return s.store.Clusters(ctx) }
 
-// Place chooses the cluster of a new namespace: the one named, or the first.
+// Place chooses the cluster of a new namespace: the one with this name, which
+// is what users call a region, or the first.
 func (s *Service) Place(ctx context.Context, region string) (Cluster, error) {
 	list, err := s.store.Clusters(ctx)
 	if err != nil {
 		return Cluster{}, err
 	}
 	for _, c := range list {
-		if region == "" || c.ID == region {
+		if region == "" || c.Name == region {
 			return c, nil
 		}
 	}

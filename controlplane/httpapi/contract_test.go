@@ -96,7 +96,7 @@ func TestErrorPages_everyCodeResolves(t *testing.T) {
 		}
 	}
 	for code, m := range meanings {
-		if m.en.title == "" || m.zh.fix == "" || (!codes[code] && code != string(errs.Internal)) {
+		if m.EN.Title == "" || m.ZH.Fix == "" || (!codes[code] && code != string(errs.Internal)) {
 			t.Errorf("page of %s is empty or nobody uses it", code)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *server) fail(c *gin.Context, err error) {
 func (s *server) problem(c *gin.Context, ca *call, err error) api.Problem {
 	code := errs.CodeOf(err)
 	reason := reasonOf(err)
-	p := api.Problem{Type: s.base(c.Request) + "/errors/" + reason, Title: meaningOf(reason, code).en.title, Status: int32(statuses[code]), //nolint:gosec // statuses are small
+	p := api.Problem{Type: s.base(c.Request) + "/errors/" + reason, Title: meaningOf(reason, code).EN.Title, Status: int32(statuses[code]), //nolint:gosec // statuses are small
 		Code: reason, Detail: "Something broke on our side. Try again; if it stays, give the request id to support.", RequestId: ca.requestID}
 	if status, ok := reasonStatuses[reason]; ok {
 		p.Status = int32(status) //nolint:gosec // statuses are small

@@ -177,7 +177,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
 	s.fleet.source = s.source
 	check(t, s.auth.RotateKeys(t.Context()))
-	check(t, s.catalog.PutCluster(t.Context(), catalog.Cluster{ID: "local", Name: "Local", RemotingEndpoint: "127.0.0.1:9876", GRPCEndpoint: "127.0.0.1:8081"}))
+	check(t, s.catalog.PutCluster(t.Context(), catalog.Cluster{ID: "cl_local", Name: "local", RemotingEndpoint: "127.0.0.1:9876", GRPCEndpoint: "127.0.0.1:8081"}))
 	s.messages = &memoryMessages{now: s.clock.now, stored: map[string][]catalog.StoredMessage{}}
 
 	var mu sync.Mutex

@@ -25,7 +25,7 @@ func (s *server) endpoints(ctx context.Context) (endpoints, error) {
 
 func (s *server) namespaceOut(c *call, where endpoints, n tenant.Namespace) api.Namespace {
 	cl := where[n.ClusterID]
-	return api.Namespace{Id: n.ID, Name: n.Name, Region: n.ClusterID, Description: n.Description, Labels: labels(n.Labels), StrictTypes: n.StrictTypes,
+	return api.Namespace{Id: n.ID, Name: n.Name, Region: cl.Name, Description: n.Description, Labels: labels(n.Labels), StrictTypes: n.StrictTypes,
 		MaxSendTps: int32(n.MaxSendTPS), MaxRecvTps: int32(n.MaxReceiveTPS), DeletionProtection: n.DeletionProtection, //nolint:gosec // limited by the contract
 		Endpoints: api.Endpoints{Remoting: cl.RemotingEndpoint, Grpc: cl.GRPCEndpoint, Http: s.base(c.gin.Request)},
 		Status:    status(n.Status), CreatedAt: at(n.CreatedAt), UpdatedAt: at(n.UpdatedAt), Revision: n.Revision}

@@ -51,8 +51,8 @@ type DB struct {
 }
 
 // Open connects to dsn: `sqlite:<path>` or
-// `mysql://user:password@host:port/name`. It does not touch the schema; see
-// Migrate.
+// `mysql://user:password@host:port/name`, where `?tls=true` asks for TLS. It
+// does not touch the schema; see Migrate.
 func Open(ctx context.Context, dsn string, log *slog.Logger) (*DB, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -134,6 +134,7 @@ func (db *DB) openMySQL(dsn string) error {
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
+	cfg.TLSConfig = u.Query().Get("tls") // true, skip-verify, preferred; plain when empty
 	cfg.Collation = "utf8mb4_bin"
 	cfg.ClientFoundRows = true // rows matched, as SQLite counts them
 	cfg.InterpolateParams = true
@@ -175,9 +176,10 @@ func (db *DB) open(d gorm.Dialector, conns int) (*gorm.DB, error) {
 // Driver says which kind of database this is.
 func (db *DB) Driver() Driver { return db.driver }
 
-// Ping checks that the database answers.
+// Ping checks that the database answers. It does not wait for the one that
+// writes.
 func (db *DB) Ping(ctx context.Context) error {
-	pool, err := db.write.DB()
+	pool, err := db.read.DB()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -322,6 +323,52 @@ func TestRate_refusesWithTimeAndHeaders(t *testing.T) {
 		_, err := apiclient.OK(s.api.SignInWithResponse(t.Context(), nil, api.SignIn{Email: p.email, Password: "wrong"}))
 		if want := map[bool]int{true: http.StatusUnauthorized, false: http.StatusTooManyRequests}[i < 2]; apiclient.Status(err) != want {
 			t.Errorf("sign-in %d: %v, want %d", i, err, want)
+		}
+	}
+}
+
+// An address list only narrows: the secret is needed all the same, and what a
+// proxy header says about the address is not believed.
+func TestAllowedAddresses_B149(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite)
+	p := s.signUp("ada@example.com")
+	role := api.ControlRole("viewer")
+	newKey := func(cidr string) api.ApiKeyWithSecret {
+		key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(t.Context(), nil, api.ApiKeyCreate{Name: "k", ControlRole: &role, AllowedCidrs: &[]string{cidr}}))
+		check(t, err)
+		return key
+	}
+	far, near := newKey("10.0.0.0/8"), newKey("127.0.0.0/8")
+	call := func(id, secret string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.server.URL+"/v1/me", nil)
+		check(t, err)
+		if id != "" {
+			req.SetBasicAuth(id, secret)
+		}
+		for _, h := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "CF-Connecting-IP"} {
+			req.Header.Set(h, "10.1.1.1")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		check(t, err)
+		defer func() { _ = resp.Body.Close() }()
+		var problem api.Problem
+		check(t, json.NewDecoder(resp.Body).Decode(&problem))
+		return resp.StatusCode, problem.Code
+	}
+	for name, c := range map[string]struct {
+		id, secret string
+		status     int
+		code       string
+	}{
+		"not in the list":         {far.Id, far.Secret, http.StatusForbidden, "address_not_allowed"},
+		"in the list":             {near.Id, near.Secret, http.StatusOK, ""},
+		"in the list, no secret":  {near.Id, "", http.StatusUnauthorized, "key_invalid"},
+		"in the list, wrong one":  {near.Id, far.Secret, http.StatusUnauthorized, "key_invalid"},
+		"in the list, no key":     {"", "", http.StatusUnauthorized, "credentials_missing"},
+		"secret without its list": {far.Id, near.Secret, http.StatusUnauthorized, "key_invalid"},
+	} {
+		if status, code := call(c.id, c.secret); status != c.status || code != c.code {
+			t.Errorf("%s: got %d %s, want %d %s", name, status, code, c.status, c.code)
 		}
 	}
 }

@@ -3,6 +3,9 @@ package sqldb_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +227,49 @@ func TestOpen_badAddresses(t *testing.T) {
 	for _, dsn := range []string{"", "postgres://secret@x/y", "sqlite:"} {
 		if _, err := sqldb.Open(t.Context(), dsn, nil); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v", dsn, err)
+		}
+	}
+}
+
+// What InTx has answered for is there after a kill: the files as they are at
+// that moment, opened by another process, hold it.
+func TestSQLite_answeredIsKept_B036(t *testing.T) {
+	db := dbtest.Open(t, sqldb.SQLite)
+	var files []struct {
+		Name string
+		File string
+	}
+	if err := db.Conn(t.Context()).Raw("PRAGMA database_list").Scan(&files).Error; err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for i := range 20 {
+		user := fmt.Sprintf("usr_%d", i)
+		err := db.InTx(t.Context(), func(ctx context.Context) error {
+			return db.Conn(ctx).Create(&memberRow{TenantID: "ten_a", UserID: user}).Error
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(t.TempDir(), "control.db")
+		for _, suffix := range []string{"", "-wal"} {
+			data, err := os.ReadFile(files[0].File + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(copied+suffix, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := sqldb.Open(t.Context(), "sqlite:"+copied, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int64
+		if err := again.Tenant(t.Context(), "ten_a").Table("members").Count(&n).Error; err != nil || n != int64(i+1) {
+			t.Errorf("after kill %d: %d rows, %v", i, n, err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -7,18 +7,23 @@ import (
 )
 
 // counted brings what core and fronts count to the meter and the metrics.
-// Sluice's own calls belong to no namespace and are nobody's usage.
 type counted struct {
 	meter   *meter.Meter
 	metrics *metrics
+}
+
+// billed reports whether a caller's use is somebody's. Sluice's own calls are
+// not, also where they read in a namespace: looking is free.
+func billed(who broker.Caller) bool {
+	return who.NamespaceID != "" && who.KeyID != policy.SystemKeyID
 }
 
 func cellOf(who broker.Caller) meter.Cell {
 	return meter.Cell{NamespaceID: who.NamespaceID, KeyID: who.KeyID, Protocol: who.Protocol}
 }
 
-func (c *counted) add(cell meter.Cell, counter meter.Counter) {
-	if cell.NamespaceID == "" {
+func (c *counted) add(who broker.Caller, cell meter.Cell, counter meter.Counter) {
+	if !billed(who) {
 		return
 	}
 	var v meter.Values
@@ -37,7 +42,7 @@ func bareName(physical string) string {
 
 // Delivered implements broker.Meter.
 func (c *counted) Delivered(d broker.Delivery) {
-	if d.Who.NamespaceID == "" {
+	if !billed(d.Who) {
 		return
 	}
 	cell := cellOf(d.Who)
@@ -50,18 +55,18 @@ func (c *counted) Delivered(d broker.Delivery) {
 func (c *counted) EmptyPoll(who broker.Caller, topic, group string) {
 	cell := cellOf(who)
 	cell.Topic, cell.Group = bareName(topic), bareName(group)
-	c.add(cell, meter.EmptyPolls)
+	c.add(who, cell, meter.EmptyPolls)
 }
 
 // Call implements the Calls of both fronts.
-func (c *counted) Call(who broker.Caller) { c.add(cellOf(who), meter.Calls) }
+func (c *counted) Call(who broker.Caller) { c.add(who, cellOf(who), meter.Calls) }
 
 // Rejected implements the Calls of both fronts.
-func (c *counted) Rejected(who broker.Caller) { c.add(cellOf(who), meter.Rejected) }
+func (c *counted) Rejected(who broker.Caller) { c.add(who, cellOf(who), meter.Rejected) }
 
 // Connected counts an open connection until closed is called.
 func (c *counted) Connected(who broker.Caller) (closed func()) {
-	if who.NamespaceID == "" {
+	if !billed(who) {
 		return func() {}
 	}
 	return c.meter.Connected(cellOf(who))

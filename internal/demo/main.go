@@ -39,6 +39,7 @@ type demo struct {
 	account  *testcluster.Account
 	sent     int // stored, as the SDKs were told or a look-up settled
 	received int // handed to a consumer
+	billed   int // messages that the usage has as sent; as received, they are the same number
 }
 
 // step runs one step and prints its time.
@@ -80,6 +81,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		{"sign up, read the mail, enter the code", func() (string, error) { return d.signUp(ctx) }},
 		{"first message, console to tail", func() (string, error) { return d.firstMessage(ctx) }},
 		{fmt.Sprintf("%d topics, created by API, each used by an SDK at once", topicRuns), func() (string, error) { return d.topics(ctx) }},
+		{"one consumer reads all of these topics", func() (string, error) { return d.sweep(ctx) }},
 		{fmt.Sprintf("%d messages through the Go remoting SDK", perSDK), func() (string, error) { return d.exchange(ctx, remoting{}) }},
 		{fmt.Sprintf("%d messages through the Go gRPC SDK", perSDK), func() (string, error) { return d.exchange(ctx, grpc{}) }},
 		{"rate: 1 KiB messages through the Go remoting SDK", func() (string, error) { return d.rate(ctx, remoting{}) }},
@@ -96,9 +98,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.server.Stop(); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	totals := d.sent
 	fmt.Printf("%8.3fs  in all\n", time.Since(d.began).Seconds())
-	fmt.Printf("demo: ok sent=%d received=%d billed=%d\n", d.sent, d.received, totals)
+	fmt.Printf("demo: ok sent=%d received=%d billed=%d\n", d.sent, d.received, d.billed)
 	return nil
 }
 
@@ -167,6 +168,9 @@ func (d *demo) usage(ctx context.Context) (string, error) {
 	})
 	if err != nil || got.MessagesIn != int64(d.sent) || got.MessagesOut != int64(d.received) {
 		return "", fmt.Errorf("sent %d, billed %d; received %d, billed %d: %w", d.sent, got.MessagesIn, d.received, got.MessagesOut, err)
+	}
+	if d.billed = int(got.MessagesIn); d.sent != d.received {
+		return "", fmt.Errorf("sent %d, received %d", d.sent, d.received)
 	}
 	var costs struct {
 		Currency string `json:"currency"`

@@ -21,9 +21,9 @@ import (
 type sdk interface {
 	fmt.Stringer
 	producer(d *demo) (sender, error)
-	// consume hands each delivered body to take, as topic and group both of
-	// the given name, until take returns false or ctx ends.
-	consume(ctx context.Context, d *demo, name string, take func(body string) bool) error
+	// consume hands each delivered body of the topics to take, as group, until
+	// take returns false or ctx ends.
+	consume(ctx context.Context, d *demo, group string, take func(body string) bool, topics ...string) error
 }
 
 type sender interface {
@@ -83,9 +83,9 @@ func (p remotingSender) send(ctx context.Context, topic string, body []byte) err
 
 func (p remotingSender) close() { _ = p.Shutdown() } // the process ends soon
 
-func (remoting) consume(ctx context.Context, d *demo, name string, take func(body string) bool) error {
+func (remoting) consume(ctx context.Context, d *demo, group string, take func(body string) bool, topics ...string) error {
 	c, err := rocketmq.NewPushConsumer(
-		consumer.WithNameServer(primitive.NamesrvAddr{d.server.NameSrv}), consumer.WithGroupName(name),
+		consumer.WithNameServer(primitive.NamesrvAddr{d.server.NameSrv}), consumer.WithGroupName(group),
 		consumer.WithInstance(fmt.Sprint("c", time.Now().UnixNano())), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithCredentials(primitive.Credentials{AccessKey: d.account.KeyID, SecretKey: d.account.Secret}))
 	if err != nil {
@@ -93,7 +93,7 @@ func (remoting) consume(ctx context.Context, d *demo, name string, take func(bod
 	}
 	var mu sync.Mutex
 	done, finished := make(chan struct{}), false
-	err = c.Subscribe(name, consumer.MessageSelector{}, func(_ context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	handle := func(_ context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, m := range ms {
@@ -103,7 +103,10 @@ func (remoting) consume(ctx context.Context, d *demo, name string, take func(bod
 			}
 		}
 		return consumer.ConsumeSuccess, nil
-	})
+	}
+	for _, topic := range topics {
+		err = errors.Join(err, c.Subscribe(topic, consumer.MessageSelector{}, handle))
+	}
 	if err = errors.Join(err, c.Start()); err != nil {
 		return err
 	}
@@ -142,9 +145,12 @@ func (p grpcSender) send(ctx context.Context, topic string, body []byte) error {
 
 func (p grpcSender) close() { _ = p.GracefulStop() }
 
-func (g grpc) consume(ctx context.Context, d *demo, name string, take func(body string) bool) error {
-	c, err := rmq.NewSimpleConsumer(g.config(d, name), rmq.WithSimpleAwaitDuration(time.Second),
-		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{name: rmq.SUB_ALL}))
+func (g grpc) consume(ctx context.Context, d *demo, group string, take func(body string) bool, topics ...string) error {
+	all := map[string]*rmq.FilterExpression{}
+	for _, topic := range topics {
+		all[topic] = rmq.SUB_ALL
+	}
+	c, err := rmq.NewSimpleConsumer(g.config(d, group), rmq.WithSimpleAwaitDuration(time.Second), rmq.WithSimpleSubscriptionExpressions(all))
 	if err != nil {
 		return err
 	}

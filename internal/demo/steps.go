@@ -88,6 +88,23 @@ func (d *demo) topics(ctx context.Context) (string, error) {
 	return fmt.Sprintf("p50 %d ms, p99 %d ms (goal 1000)", times[len(times)/2].Milliseconds(), times[len(times)*99/100].Milliseconds()), nil
 }
 
+// sweep receives what the steps before left unread.
+func (d *demo) sweep(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	topics := []string{"hello"}
+	for i := range topicRuns {
+		topics = append(topics, fmt.Sprintf("made-%d", i))
+	}
+	got := 0
+	err := remoting{}.consume(ctx, d, "hello-group", func(string) bool {
+		got++
+		return got < len(topics)
+	}, topics...)
+	d.received += got
+	return fmt.Sprintf("received %d of %d topics", got, len(topics)), err
+}
+
 // exchange sends and receives through one SDK, on a topic and group of its own.
 func (d *demo) exchange(ctx context.Context, s sdk) (string, error) {
 	name := "demo-" + s.String()
@@ -119,7 +136,7 @@ func (d *demo) drain(ctx context.Context, s sdk, name string, want int) (deliver
 		seen[body] = true
 		delivered++
 		return len(seen) < want
-	})
+	}, name)
 	d.received += delivered
 	if err == nil && len(seen) != want {
 		err = fmt.Errorf("received %d of %d", len(seen), want)
@@ -221,7 +238,7 @@ func (d *demo) kill(ctx context.Context) (string, error) {
 			}
 			stored--
 			return stored > 0
-		})
+		}, name)
 		cancel()
 		if err != nil {
 			return "", err

@@ -65,6 +65,9 @@ func loadOffsets(b *Broker) (*offsets, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: queue id %q of %s", offsetsFile, q, name)
 			}
+			if offset < 0 {
+				continue // never a place; the group begins as a new one
+			}
 			if _, top := b.store.QueueOffsets(topic, int32(id)); offset > top {
 				b.log.Warn("consumer offset was ahead of the log and is corrected", "topic", topic, "group", group, "queue", id, "offset", offset, "corrected", top)
 				offset = top

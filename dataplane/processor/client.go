@@ -18,7 +18,7 @@ type connState struct {
 	b    *broker.Broker
 
 	mu         sync.Mutex
-	principals map[*policy.Principal]struct{} // that signed a request here
+	principals map[string]*policy.Principal // by key id: the last that signed a request here
 	clients    map[string]*broker.Client      // by client id
 	shown      map[string]string              // physical consumer group -> as the client calls it
 }
@@ -38,7 +38,7 @@ func (p *Processor) state(c *remoting.Conn) *connState {
 	s := c.ValueOrStore(stateKey{}, func() any {
 		made = true
 		return &connState{
-			conn: c, b: p.b, principals: map[*policy.Principal]struct{}{}, clients: map[string]*broker.Client{}, shown: map[string]string{},
+			conn: c, b: p.b, principals: map[string]*policy.Principal{}, clients: map[string]*broker.Client{}, shown: map[string]string{},
 		}
 	}).(*connState)
 	if made {
@@ -49,17 +49,18 @@ func (p *Processor) state(c *remoting.Conn) *connState {
 
 func (s *connState) used(p *policy.Principal) {
 	s.mu.Lock()
-	if len(s.principals) < maxPrincipals {
-		s.principals[p] = struct{}{}
+	if s.principals[p.KeyID()] != nil || len(s.principals) < maxPrincipals {
+		s.principals[p.KeyID()] = p
 	}
 	s.mu.Unlock()
 }
 
-// live reports whether no key that was used here has been revoked since.
+// live reports whether no key that was used here has been revoked since. A
+// client that renews its token counts with its newest one.
 func (s *connState) live() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for p := range s.principals {
+	for _, p := range s.principals {
 		if !p.Live() {
 			return false
 		}

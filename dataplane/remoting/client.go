@@ -29,10 +29,11 @@ type ClientOptions struct {
 
 // Client keeps one connection per address and dials again after it broke.
 type Client struct {
-	opts ClientOptions
-	cfg  Config
-	log  *slog.Logger
-	wg   sync.WaitGroup // one per connection
+	opts  ClientOptions
+	cfg   Config
+	log   *slog.Logger
+	lines sparingly
+	wg    sync.WaitGroup // one per connection
 
 	mu     sync.Mutex
 	closed bool
@@ -124,7 +125,7 @@ func (cl *Client) connect(addr string, d *dial) {
 		close(d.done)
 		return
 	}
-	c := newConn(cl.cfg, cl.log, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
+	c := newConn(cl.cfg, cl.log, &cl.lines, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
 	cl.mu.Lock()
 	delete(cl.dials, addr)
 	closed := cl.closed

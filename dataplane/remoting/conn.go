@@ -20,6 +20,7 @@ import (
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
+	lines   *sparingly
 	nc      net.Conn
 	br      *bufio.Reader
 	scratch []byte // header buffer of the reader goroutine
@@ -46,10 +47,10 @@ type Conn struct {
 	waiting  bool // somebody waits on room
 }
 
-func newConn(cfg Config, log *slog.Logger, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
+func newConn(cfg Config, log *slog.Logger, lines *sparingly, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
 	ctx, cancel := context.WithCancel(context.Background()) // the connection is its own root: it ends by close
 	return &Conn{
-		cfg: cfg, log: log, nc: nc, br: br, handler: h,
+		cfg: cfg, log: log, lines: lines, nc: nc, br: br, handler: h,
 		remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr()),
 		ctx: ctx, cancel: cancel,
 		inFlight: make(chan struct{}, cfg.MaxInFlight),
@@ -298,7 +299,7 @@ func (c *Conn) serve() {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		level := slog.LevelDebug
 		if errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
-			level = slog.LevelWarn
+			level = c.lines.level(kindMalformed)
 		}
 		c.log.Log(c.ctx, level, "closing connection", "remote", c.remote, "err", err)
 	}

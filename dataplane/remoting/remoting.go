@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -123,6 +124,28 @@ func setDefault[T int | time.Duration](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
+}
+
+// sparingly lets one log line of a kind through each second, so that a flood of
+// bad connections is not a flood of lines too.
+type sparingly struct{ last [kinds]atomic.Int64 }
+
+// The kinds of lines: one for each foreign protocol, and those below.
+const (
+	kindMalformed = int(protocolCount) + iota
+	kindTooMany
+	kindHandshake
+	kinds
+)
+
+// level is the level for the next line of a kind.
+func (s *sparingly) level(kind int) slog.Level {
+	now := time.Now().UnixNano()
+	last := s.last[kind].Load()
+	if now-last < int64(time.Second) || !s.last[kind].CompareAndSwap(last, now) {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 func loggerOrDiscard(l *slog.Logger) *slog.Logger {

@@ -246,6 +246,18 @@ func TestServer_namesForeignProtocols(t *testing.T) {
 			t.Errorf("%q: log %q, want one line naming %s", bytes, got, want)
 		}
 	}
+	flood := &logLines{}
+	many := startServer(t, Config{}, echo, slog.New(slog.NewTextHandler(flood, nil)))
+	for range 50 {
+		nc := dialRaw(t, many)
+		if _, err := nc.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		waitClosed(t, nc)
+	}
+	if n := strings.Count(flood.String(), "\n"); n > 5 {
+		t.Errorf("%d lines for a flood", n)
+	}
 	taken := make(chan string, 1)
 	s := startServer(t, Config{Foreign: func(nc net.Conn, p Protocol) bool {
 		go func() {
@@ -324,7 +336,7 @@ func TestOneWay_fullQueueDropsAndReplyCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConn(cfg, loggerOrDiscard(nil), a, nil, nil)
+	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, a, nil, nil)
 	if err := c.OneWay(wire.Request(40, make([]byte, 900))); err != nil {
 		t.Fatal(err)
 	}

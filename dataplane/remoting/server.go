@@ -18,6 +18,7 @@ type Server struct {
 	log     *slog.Logger
 	ln      net.Listener
 	handler Handler
+	lines   sparingly
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
@@ -88,7 +89,7 @@ func (s *Server) admit(nc net.Conn) bool {
 		return false
 	}
 	if len(s.conns)+len(s.opening) >= s.cfg.MaxConns {
-		s.log.Warn("connection refused: too many", "limit", s.cfg.MaxConns)
+		s.log.Log(context.Background(), s.lines.level(kindTooMany), "connection refused: too many", "limit", s.cfg.MaxConns)
 		return false
 	}
 	s.opening[nc] = struct{}{}
@@ -136,7 +137,7 @@ func (s *Server) negotiate(nc net.Conn) *Conn {
 		err := tc.HandshakeContext(ctx)
 		cancel()
 		if err != nil {
-			s.log.Info("TLS handshake failed", "remote", raw.RemoteAddr(), "err", err)
+			s.log.Log(context.Background(), s.lines.level(kindHandshake), "TLS handshake failed", "remote", raw.RemoteAddr(), "err", err)
 			_ = nc.Close()
 			return nil
 		}
@@ -150,7 +151,7 @@ func (s *Server) negotiate(nc net.Conn) *Conn {
 		}
 	}
 	if s.cfg.TLSMode == TLSRequired && !secure {
-		s.log.Warn("connection refused: TLS is required", "remote", raw.RemoteAddr(), "protocol", protocol.String())
+		s.log.Log(context.Background(), s.lines.level(int(protocol)), "connection refused: TLS is required", "remote", raw.RemoteAddr(), "protocol", protocol.String())
 		_ = nc.Close()
 		return nil
 	}
@@ -161,11 +162,11 @@ func (s *Server) negotiate(nc net.Conn) *Conn {
 				return nil
 			}
 		}
-		s.log.Warn("connection refused: wrong protocol on the remoting port", "remote", raw.RemoteAddr(), "protocol", protocol.String())
+		s.log.Log(context.Background(), s.lines.level(int(protocol)), "connection refused: wrong protocol on the remoting port", "remote", raw.RemoteAddr(), "protocol", protocol.String())
 		_ = nc.Close()
 		return nil
 	}
-	return newConn(s.cfg, s.log, nc, br, s.handler)
+	return newConn(s.cfg, s.log, &s.lines, nc, br, s.handler)
 }
 
 // Conns calls fn for each open connection, on a copy of the set.

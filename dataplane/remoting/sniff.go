@@ -18,6 +18,7 @@ const (
 	ProtocolHTTP2
 	ProtocolProxy
 	ProtocolUnknown
+	protocolCount
 )
 
 var protocolNames = [...]string{"remoting", "TLS", "HTTP/1", "HTTP/2 (gRPC)", "PROXY protocol", "unknown"}

@@ -115,7 +115,11 @@ if [ $# = 0 ]; then
 		[ -z "$value" ] || echo "export $name='$value'"
 	done
 	echo "# services run until this process ends"
-	while :; do sleep 3600 & wait $!; done
+	while :; do
+		sleep 3600 &
+		command_pid=$!
+		wait "$command_pid" || true
+	done
 fi
 
 "$@" &

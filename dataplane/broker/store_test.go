@@ -21,7 +21,7 @@ func openStore(t testing.TB) Store {
 func openStoreOn(t testing.TB, disk vfs.FS) Store {
 	t.Helper()
 	cfg := store.DefaultConfig()
-	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = "/store", 64<<20, 20_000, false
+	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = "/store", 1<<20, 20_000, false
 	// Simulated time passes quickly: no ticks that no test needs.
 	cfg.FlushInterval, cfg.QueueFlush, cfg.Checkpoint, cfg.RetentionCheck = time.Hour, time.Hour, time.Hour, time.Hour
 	cfg.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")

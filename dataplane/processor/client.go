@@ -19,8 +19,8 @@ type connState struct {
 
 	mu         sync.Mutex
 	principals map[string]*policy.Principal // by key id: the last that signed a request here
-	clients    map[string]*broker.Client      // by client id
-	shown      map[string]string              // physical consumer group -> as the client calls it
+	clients    map[string]*broker.Client    // by client id
+	shown      map[string]string            // physical consumer group -> as the client calls it
 }
 
 // Bounds of one connection: a client library has one or a few of each.

@@ -106,16 +106,34 @@ func (s sdk) try(ctx context.Context, server *testcluster.Process, a *testcluste
 	return r
 }
 
-// acknowledged reports whether the group has nothing left of the topic.
-func acknowledged(ctx context.Context, a *testcluster.Account, group string) (bool, error) {
+// acknowledged reports whether the group has every message of the topic behind
+// it: the offsets that it committed add up to what was sent.
+func acknowledged(ctx context.Context, a *testcluster.Account, name string) (bool, error) {
 	var lag struct {
-		Lag string `json:"lag"`
+		Lag    string `json:"lag"`
+		Topics []struct {
+			Topic  string `json:"topic"`
+			Queues []struct {
+				Committed int64 `json:"committed_offset,string"`
+			} `json:"queues"`
+		} `json:"topics"`
 	}
-	err := a.Do(ctx, "GET", "/v1/namespaces/"+a.NamespaceID+"/groups/"+group+"/lag", nil, &lag)
-	if err == nil && lag.Lag != "0" {
-		err = fmt.Errorf("lag is %s", lag.Lag)
+	if err := a.Do(ctx, "GET", "/v1/namespaces/"+a.NamespaceID+"/groups/"+name+"/lag", nil, &lag); err != nil {
+		return false, err
 	}
-	return err == nil, err
+	sum := int64(0)
+	for _, t := range lag.Topics {
+		if t.Topic != name {
+			continue
+		}
+		for _, q := range t.Queues {
+			sum += max(0, q.Committed)
+		}
+	}
+	if lag.Lag != "0" || sum != messages {
+		return false, fmt.Errorf("lag %s, committed %d of %d", lag.Lag, sum, messages)
+	}
+	return true, nil
 }
 
 func (s sdk) start(ctx context.Context, server *testcluster.Process, out, topic, keyID, secret string) (code int, text string) {

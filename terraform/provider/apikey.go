@@ -157,7 +157,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	created, err := apiclient.Created(r.client.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{Wait: waiting()}, body))
+	created, err := apiclient.Created(r.client.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{Wait: r.wait()}, body))
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not create API key "+body.Name, err)
 		return
@@ -169,7 +169,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if disabled {
 		// A key is born enabled; the secret is in the state by now.
-		if k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, k.Id, &api.UpdateApiKeyParams{Wait: waiting()}, api.ApiKeyUpdate{Disabled: ptr(true)})); err != nil {
+		if k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, k.Id, &api.UpdateApiKeyParams{Wait: r.wait()}, api.ApiKeyUpdate{Disabled: ptr(true)})); err != nil {
 			addFailure(&resp.Diagnostics, "Created API key "+body.Name+", but could not disable it", err)
 			return
 		}
@@ -236,7 +236,7 @@ func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest,
 	var k api.ApiKey
 	var err error
 	if any {
-		k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()}, body))
+		k, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: r.wait()}, body))
 	} else {
 		k, err = apiclient.OK(r.client.GetApiKeyWithResponse(ctx, id)) // only the provider's own attributes changed
 	}
@@ -247,7 +247,9 @@ func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest,
 	plan.set(k)
 	plan.Secret = state.Secret
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, importedKey, nil)...)
+	if !plan.RotationKeepers.IsNull() {
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, importedKey, nil)...) // known from here on
+	}
 	if err := settle(ctx, k.Status, r.status(id)); err != nil {
 		addFailure(&resp.Diagnostics, "Changed API key "+id+", but it is not ready", err)
 	}
@@ -296,13 +298,13 @@ func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest,
 		}
 	}
 	if grace == 0 {
-		err = apiclient.Done(r.client.DeleteApiKeyWithResponse(ctx, id, &api.DeleteApiKeyParams{Wait: waiting()}))
+		err = apiclient.Done(r.client.DeleteApiKeyWithResponse(ctx, id, &api.DeleteApiKeyParams{Wait: r.wait()}))
 	} else {
 		end := r.now().Add(time.Duration(grace) * time.Millisecond)
 		if known := timeOf(state.ExpiresAt, &resp.Diagnostics); known != nil && known.Before(end) {
 			return // it runs out earlier by itself
 		}
-		_, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: waiting()},
+		_, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: r.wait()},
 			api.ApiKeyUpdate{ExpiresAt: nullable.NewNullableWithValue(api.NewTimestamp(end))}))
 	}
 	if err != nil && !isNotFound(err) {
@@ -310,8 +312,8 @@ func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest,
 	}
 }
 
-// importedKey marks a key whose keepers are not known, because it was not
-// made by this configuration.
+// importedKey is true in the private state of a key whose keepers are not
+// known, because it was not made by this configuration.
 const importedKey = "imported"
 
 func (r *apiKeyResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -84,5 +84,5 @@ const keepersRule = "replaces the key when a keeper changes"
 func keepersChanged(ctx context.Context, req planmodifier.MapRequest, resp *mapplanmodifier.RequiresReplaceIfFuncResponse) {
 	imported, diags := req.Private.GetKey(ctx, importedKey)
 	resp.Diagnostics.Append(diags...)
-	resp.RequiresReplace = !req.StateValue.IsNull() || len(imported) == 0
+	resp.RequiresReplace = !req.StateValue.IsNull() || string(imported) != "true"
 }

@@ -119,8 +119,6 @@ func guardDelete(ctx context.Context, req resource.ModifyPlanRequest, resp *reso
 
 func ptr[T any](v T) *T { return &v }
 
-func waiting() *string { return ptr(waitParameter) }
-
 // changed returns the planned value where it differs from the state, and nil
 // where the server has it already.
 func changed(plan, state types.String) *string {

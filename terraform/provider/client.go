@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
@@ -22,8 +23,9 @@ type settings struct {
 // session is the connection to the API that all resources share. Credentials,
 // retries and idempotency keys are the client's business.
 type session struct {
-	client *apiclient.SDK
-	now    func() time.Time
+	client  *apiclient.SDK
+	timeout time.Duration // of one request
+	now     func() time.Time
 }
 
 func connect(s settings) (*session, error) {
@@ -36,11 +38,16 @@ func connect(s settings) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{client: c, now: time.Now}, nil
+	return &session{client: c, timeout: s.requestTimeout, now: time.Now}, nil
 }
 
 func (s *session) me(ctx context.Context) (api.Me, error) {
 	return apiclient.OK(s.client.GetMeWithResponse(ctx))
+}
+
+// wait is the wait parameter of a write: well under the request timeout.
+func (s *session) wait() *string {
+	return ptr(fmt.Sprintf("%ds", min(longestWait, s.timeout/2)/time.Second))
 }
 
 func asFailure(err error) (*apiclient.Error, bool) {

@@ -146,7 +146,7 @@ func (r *groupResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, what := plan.NamespaceID.ValueString(), "consumer group "+body.Name
-	g, err := apiclient.Created(r.client.CreateGroupWithResponse(ctx, ns, &api.CreateGroupParams{Wait: waiting()}, body))
+	g, err := apiclient.Created(r.client.CreateGroupWithResponse(ctx, ns, &api.CreateGroupParams{Wait: r.wait()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, groupImport.line(ns, body.Name))
 		return
@@ -207,7 +207,7 @@ func (r *groupResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if body == (api.GroupUpdate{}) {
 		g, err = apiclient.OK(r.client.GetGroupWithResponse(ctx, ns, name)) // only the provider's own attributes changed
 	} else {
-		g, err = apiclient.OK(r.client.UpdateGroupWithResponse(ctx, ns, name, &api.UpdateGroupParams{Wait: waiting()}, body))
+		g, err = apiclient.OK(r.client.UpdateGroupWithResponse(ctx, ns, name, &api.UpdateGroupParams{Wait: r.wait()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update consumer group "+name, err)
@@ -248,7 +248,7 @@ func (r *groupResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	err := apiclient.Done(r.client.DeleteGroupWithResponse(ctx, ns, name, &api.DeleteGroupParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteGroupWithResponse(ctx, ns, name, &api.DeleteGroupParams{Wait: r.wait()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete consumer group "+name, err)
 	}

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,11 +87,7 @@ terraform {
 
 func newWorkspace(t *testing.T, s server, env ...string) *workspace {
 	t.Helper()
-	terraform := os.Getenv("TF_ACC_TERRAFORM_PATH")
-	if terraform == "" {
-		terraform = "terraform"
-	}
-	if _, err := exec.LookPath(terraform); err != nil {
+	if _, err := exec.LookPath(terraform()); err != nil {
 		t.Fatalf("these tests drive the terraform binary: %v", err)
 	}
 	provider, err := binary()
@@ -128,14 +123,17 @@ func (w *workspace) config(format string, args ...any) {
 	}
 }
 
+func terraform() string {
+	if path := os.Getenv("TF_ACC_TERRAFORM_PATH"); path != "" {
+		return path
+	}
+	return "terraform"
+}
+
 // run starts terraform and returns all that it printed, and its exit code.
 func (w *workspace) run(args ...string) (string, int) {
 	w.t.Helper()
-	name := os.Getenv("TF_ACC_TERRAFORM_PATH")
-	if name == "" {
-		name = "terraform"
-	}
-	cmd := exec.CommandContext(context.Background(), name, append(args, "-no-color")...)
+	cmd := exec.CommandContext(w.t.Context(), terraform(), append(args, "-no-color")...)
 	cmd.Dir, cmd.Env = w.dir, w.env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -228,7 +226,7 @@ func (w *workspace) values(address string) map[string]any {
 			} `json:"root_module"`
 		} `json:"values"`
 	}
-	cmd := exec.Command("terraform", "show", "-json")
+	cmd := exec.Command(terraform(), "show", "-json")
 	cmd.Dir, cmd.Env = w.dir, w.env
 	out, err := cmd.Output()
 	if err != nil {

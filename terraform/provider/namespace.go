@@ -122,7 +122,7 @@ func (r *namespaceResource) Create(ctx context.Context, req resource.CreateReque
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	what := "namespace " + body.Name
-	n, err := apiclient.Created(r.client.CreateNamespaceWithResponse(ctx, &api.CreateNamespaceParams{Wait: waiting()}, body))
+	n, err := apiclient.Created(r.client.CreateNamespaceWithResponse(ctx, &api.CreateNamespaceParams{Wait: r.wait()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, r.importLine(ctx, body.Name))
 		return
@@ -184,7 +184,7 @@ func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateReque
 	if body == (api.NamespaceUpdate{}) {
 		n, err = apiclient.OK(r.client.GetNamespaceWithResponse(ctx, id)) // only the provider's own attributes changed
 	} else {
-		n, err = apiclient.OK(r.client.UpdateNamespaceWithResponse(ctx, id, &api.UpdateNamespaceParams{Wait: waiting()}, body))
+		n, err = apiclient.OK(r.client.UpdateNamespaceWithResponse(ctx, id, &api.UpdateNamespaceParams{Wait: r.wait()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update namespace "+id, err)
@@ -204,7 +204,7 @@ func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteReque
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id := state.ID.ValueString()
-	err := apiclient.Done(r.client.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{Wait: r.wait()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete namespace "+id, err)
 	}

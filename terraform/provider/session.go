@@ -55,10 +55,10 @@ func (b *base) ready(diags *diag.Diagnostics) bool {
 }
 
 const (
-	// waitParameter is how long the server may hold one write until brokers
-	// have it; well under the request timeout.
-	waitParameter = "10s"
-	pollEvery     = time.Second
+	// longestWait is how long the server may hold one write until brokers have
+	// it; what is left of the wait is polled.
+	longestWait = 10 * time.Second
+	pollEvery   = time.Second
 	// missesAllowed is how many reads after a create may miss the object.
 	missesAllowed = 3
 

@@ -139,7 +139,7 @@ func (r *topicResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, what := plan.NamespaceID.ValueString(), "topic "+body.Name
-	t, err := apiclient.Created(r.client.CreateTopicWithResponse(ctx, ns, &api.CreateTopicParams{Wait: waiting()}, body))
+	t, err := apiclient.Created(r.client.CreateTopicWithResponse(ctx, ns, &api.CreateTopicParams{Wait: r.wait()}, body))
 	if err != nil {
 		addConflict(&resp.Diagnostics, "Could not create "+what, err, topicImport.line(ns, body.Name))
 		return
@@ -199,7 +199,7 @@ func (r *topicResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if body == (api.TopicUpdate{}) {
 		t, err = apiclient.OK(r.client.GetTopicWithResponse(ctx, ns, name)) // only the provider's own attributes changed
 	} else {
-		t, err = apiclient.OK(r.client.UpdateTopicWithResponse(ctx, ns, name, &api.UpdateTopicParams{Wait: waiting()}, body))
+		t, err = apiclient.OK(r.client.UpdateTopicWithResponse(ctx, ns, name, &api.UpdateTopicParams{Wait: r.wait()}, body))
 	}
 	if err != nil {
 		addFailure(&resp.Diagnostics, "Could not update topic "+name, err)
@@ -239,7 +239,7 @@ func (r *topicResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	err := apiclient.Done(r.client.DeleteTopicWithResponse(ctx, ns, name, &api.DeleteTopicParams{Wait: waiting()}))
+	err := apiclient.Done(r.client.DeleteTopicWithResponse(ctx, ns, name, &api.DeleteTopicParams{Wait: r.wait()}))
 	if err != nil && !isNotFound(err) {
 		addFailure(&resp.Diagnostics, "Could not delete topic "+name, err)
 	}

@@ -181,8 +181,8 @@ func TestJSON_parses(t *testing.T) {
 		{"topic", "create", "t", "-n", "default"}, {"topic", "create", "u", "--dry-run", "-n", "default"}, {"topic", "update", "t", "--queues", "8", "-n", "default"},
 		{"topic", "delete", "t", "--yes", "--dry-run", "-n", "default"}, {"topic", "delete", "t", "--yes", "-n", "default"},
 		{"group", "list", "-n", "default"}, {"group", "create", "g", "-n", "default"}, {"group", "lag", "g", "-n", "default"}, {"group", "delete", "g", "-y", "-n", "default"},
-		{"key", "create", "k", "-n", "default"}, {"key", "create", "l", "--dry-run", "-n", "default"}, {"key", "list"}, {"key", "rotate", "slk_FAKE0000000000000006", "--grace-period", "15m"},
-		{"key", "revoke", "slk_FAKE0000000000000006", "--yes"}, {"send", "hello", "x", "-n", "default"}, {"usage"}, {"cost"}, {"context", "list"},
+		{"key", "create", "k", "-n", "default"}, {"key", "create", "l", "--dry-run", "-n", "default"}, {"key", "list"}, {"key", "rotate", "slk_FAKE0000000000000008", "--grace-period", "15m"},
+		{"key", "revoke", "slk_FAKE0000000000000008", "--yes"}, {"send", "hello", "x", "-n", "default"}, {"usage"}, {"cost"}, {"context", "list"},
 	} {
 		r := s.must(append(args, "-o", "json")...)
 		if !json.Valid([]byte(r.stdout)) {
@@ -229,12 +229,12 @@ func TestDryRun_changesNothing(t *testing.T) {
 func TestWait_timesOut(t *testing.T) {
 	s := signedIn(t)
 	s.api.Pending(1 << 30)
-	r := s.run("topic", "create", "slow", "--wait=0.001s", "-o", "name")
+	r := s.run("topic", "create", "slow", "--wait=10ms", "-o", "name")
 	if r.stdout != "slow\n" {
 		t.Errorf("got %q", r.stdout)
 	}
-	if r.code != exitTimedOut && r.code != exitFailed {
-		t.Errorf("got exit code %d\n%s", r.code, r.stderr)
+	if r.code != exitTimedOut || !strings.Contains(r.stderr, "waiting for broker-a") {
+		t.Errorf("got exit code %d, want %d\n%s", r.code, exitTimedOut, r.stderr)
 	}
 }
 

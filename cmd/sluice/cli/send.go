@@ -164,7 +164,9 @@ func (a *app) messageLine(m api.Message) error {
 	for _, k := range m.Keys {
 		head += " key=" + k
 	}
-	head += " " + labels(m.Properties)
+	if len(m.Properties) > 0 {
+		head += " " + labels(m.Properties)
+	}
 	if a.colour() {
 		head = "\x1b[2m" + head + "\x1b[0m"
 	}

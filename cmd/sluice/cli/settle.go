@@ -34,6 +34,8 @@ func (a *app) settle(ctx context.Context, started time.Time, what string, status
 	if a.wait <= 0 || a.dryRun {
 		return nil
 	}
+	waiting, cancel := context.WithTimeout(ctx, a.wait-a.Now().Sub(started))
+	defer cancel()
 	timer := time.NewTimer(pollEvery)
 	defer timer.Stop()
 	for {
@@ -43,19 +45,22 @@ func (a *app) settle(ctx context.Context, started time.Time, what string, status
 		case api.Failed:
 			return &Error{Exit: exitFailed, What: what + " was kept, but brokers could not take it", Why: deref(status.Reason)}
 		}
-		if a.Now().Sub(started) >= a.wait {
+		select {
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return doing("wait for "+what, ctx.Err())
+			}
 			return &Error{Exit: exitTimedOut, What: fmt.Sprintf("%s is not ready after %s", what, a.wait), Why: deref(status.Reason),
 				Fix: "The change is kept; look again later, or wait longer with --wait=5m."}
-		}
-		select {
-		case <-ctx.Done():
-			return doing("wait for "+what, ctx.Err())
 		case <-timer.C:
 			timer.Reset(pollEvery)
 		}
-		var err error
-		if status, err = read(ctx); err != nil {
+		latest, err := read(waiting)
+		if err != nil && waiting.Err() == nil {
 			return doing("wait for "+what, err)
+		}
+		if err == nil {
+			status = latest
 		}
 	}
 }

@@ -41,7 +41,10 @@ func (c *call) ack(req *v2.AckMessageRequest) ([]*v2.AckMessageResultEntry, erro
 	entries := make([]*v2.AckMessageResultEntry, len(req.GetEntries()))
 	for i, e := range req.GetEntries() {
 		s.release(e.GetReceiptHandle())
-		status := c.status(c.f.core.Ack(group, topic, e.GetReceiptHandle()))
+		status := done(v2.Code_OK)
+		if err := c.f.core.Ack(group, topic, e.GetReceiptHandle()); err != nil {
+			status = c.status(err)
+		}
 		entries[i] = &v2.AckMessageResultEntry{MessageId: e.GetMessageId(), ReceiptHandle: e.GetReceiptHandle(), Status: status}
 		switch {
 		case i == 0:

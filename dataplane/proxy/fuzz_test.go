@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/sluicemq/sluice/dataplane/policy"
 )
@@ -40,7 +41,7 @@ func FuzzReceiptHandle(f *testing.F) {
 			return // the same handle in other words
 		}
 		ack := &v2.AckMessageRequest{Topic: named("orders"), Group: named("g"), Entries: []*v2.AckMessageEntry{{ReceiptHandle: handle}}}
-		resp, err := c.AckMessage(c.ctx(), ack)
+		resp, err := c.AckMessage(metadata.NewOutgoingContext(t.Context(), c.headers), ack)
 		if err != nil || len(resp.GetEntries()) != 1 {
 			t.Fatalf("%q: %v, %v", handle, resp, err)
 		}

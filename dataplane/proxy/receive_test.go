@@ -84,7 +84,9 @@ func TestReceive_wakesAtArrival(t *testing.T) {
 	e := newEnv(t)
 	c := e.client("slk_a")
 	got := make(chan []*v2.Message, 1)
-	rs, err := c.ReceiveMessage(c.ctx(), poll("orders", "g"))
+	req := poll("orders", "g")
+	req.LongPollingTimeout = durationpb.New(e.cfg.MaxPoll)
+	rs, err := c.ReceiveMessage(c.ctx(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func TestReceive_wakesAtArrival(t *testing.T) {
 	e.waiting(1)
 	start := time.Now()
 	c.mustSend("orders", "x")
-	if out := <-got; len(out) != 1 || time.Since(start) > time.Second {
+	if out := <-got; len(out) != 1 || time.Since(start) > e.cfg.MaxPoll/2 {
 		t.Errorf("got %d messages after %v", len(out), time.Since(start))
 	}
 }

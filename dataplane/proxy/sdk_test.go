@@ -94,13 +94,13 @@ func TestSDK_wrongSecretIsRefused(t *testing.T) {
 }
 
 func TestSDK_pushConsumer(t *testing.T) {
-	e := newEnv(t, func(c *Config) { c.MaxPoll = 20 * time.Second })
+	e := newEnv(t, func(c *Config) { c.MaxPoll = 2 * time.Second })
 	runSDK(t, e, "push", false, "secret-a")
 }
 
 // B108: clients that nobody touches receive again after a restart.
 func TestSDK_receivesAgainAfterRestart_B108(t *testing.T) {
-	e := newEnv(t, func(c *Config) { c.MaxPoll = 20 * time.Second })
+	e := newEnv(t, func(c *Config) { c.MaxPoll = 2 * time.Second })
 	runSDK(t, e, "restart", false, "secret-a")
 }
 
@@ -245,8 +245,7 @@ func (s sdk) simple() {
 
 func (s sdk) wrongSecret() {
 	_, err := s.producer()
-	var status *rmq.ErrRpcStatus
-	if !errors.As(err, &status) || status.GetCode() != 40100 || !strings.Contains(status.GetMessage(), "[SLUICE:unauthenticated]") {
+	if err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") || !strings.Contains(err.Error(), "[SLUICE:unauthenticated]") {
 		s.t.Errorf("start with a wrong secret: %v", err)
 	}
 }

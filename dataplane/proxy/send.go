@@ -102,7 +102,7 @@ func (c *call) store(messages []*v2.Message, stored []*message.Message) ([]*v2.S
 	entries := make([]*v2.SendResultEntry, len(sent))
 	for i := range sent {
 		entries[i] = &v2.SendResultEntry{
-			Status: &v2.Status{Code: v2.Code_OK, Message: v2.Code_OK.String()}, MessageId: messages[i].GetSystemProperties().GetMessageId(), Offset: sent[i].QueueOffset,
+			Status: done(v2.Code_OK), MessageId: messages[i].GetSystemProperties().GetMessageId(), Offset: sent[i].QueueOffset,
 		}
 	}
 	return entries, nil

@@ -161,12 +161,26 @@ func (c *call) heartbeat(req *v2.HeartbeatRequest) error {
 	if err != nil {
 		return err
 	}
+	s.consumes(c.f.core, &broker.Consumer{Group: group, ConsumeType: consumeType(req.GetClientType()), MessageModel: modelClustering}, false)
+	return s.announce(c.f.core)
+}
+
+// consumes takes over what a client says about itself as a consumer; without
+// subscriptions (all is false) only if it did not say more about this group
+// before. A client has one group: it leaves another one.
+func (s *session) consumes(core *broker.Broker, consumer *broker.Consumer, all bool) {
 	s.mu.Lock()
-	if s.consumer == nil {
-		s.consumer = &broker.Consumer{Group: group, ConsumeType: consumeType(req.GetClientType()), MessageModel: modelClustering}
+	left := ""
+	if s.consumer != nil && s.consumer.Group != consumer.Group {
+		left = s.consumer.Group
+	}
+	if all || s.consumer == nil || left != "" {
+		s.consumer = consumer
 	}
 	s.mu.Unlock()
-	return s.announce(c.f.core)
+	if left != "" {
+		core.Unregister(s.client, "", left)
+	}
 }
 
 func consumeType(t v2.ClientType) string {

@@ -87,8 +87,9 @@ func (c *call) settleConsumer(told *v2.Settings) (*session, *v2.Settings, error)
 		return nil, nil, err
 	}
 	s.mu.Lock()
-	s.consumer, s.timeout = consumer, told.GetRequestTimeout().AsDuration()
+	s.timeout = told.GetRequestTimeout().AsDuration()
 	s.mu.Unlock()
+	s.consumes(c.f.core, consumer, true)
 
 	// A group that does not exist yet gets the defaults: the client starts,
 	// and each receive says what is missing until it is there.

@@ -60,11 +60,14 @@ var coreCodes = map[broker.Code]v2.Code{
 	broker.CodeNotYet: v2.Code_NOT_IMPLEMENTED,
 }
 
+// done is the status of what did not fail.
+func done(code v2.Code) *v2.Status { return &v2.Status{Code: code, Message: code.String()} }
+
 // status makes the answer's status. Errors without a code of their own are
 // logged and shown as internal.
 func (c *call) status(err error) *v2.Status {
 	if err == nil {
-		return &v2.Status{Code: c.code, Message: c.code.String()}
+		return done(c.code)
 	}
 	code, r := c.refusal(err)
 	if code == v2.Code_INTERNAL_SERVER_ERROR && r.Code == "internal" {

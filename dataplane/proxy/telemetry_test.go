@@ -272,7 +272,7 @@ func TestAutoRenew_ends(t *testing.T) {
 	if _, got := c.receive(pushPoll("orders", "g")); len(got) != 1 {
 		t.Fatal("nothing received")
 	}
-	for range 3*60 + 10 {
+	for range 3*3600/50 + 10 { // three hours and a little
 		e.clock.advance(50 * time.Second)
 		e.front.sessions.renew()
 	}

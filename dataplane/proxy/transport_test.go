@@ -220,7 +220,7 @@ func TestClose_answersWaitingPolls(t *testing.T) {
 		resp, err := rs.Recv()
 		got <- result{resp.GetStatus(), err}
 	}()
-	e.waiting(1)
+	e.waiting(2)
 	start := time.Now()
 	e.stop()
 	if took := time.Since(start); took > time.Second {
@@ -234,7 +234,7 @@ func TestClose_answersWaitingPolls(t *testing.T) {
 	}
 }
 
-// waiting returns when n watched streams more than the telemetry are open.
+// waiting returns when n streams are open, telemetry included.
 func (e *env) waiting(n int) {
 	e.t.Helper()
 	for {

@@ -24,6 +24,7 @@ import (
 // in common.
 type attribute interface {
 	GetMarkdownDescription() string
+	GetDescription() string
 	GetType() attr.Type
 	IsRequired() bool
 	IsOptional() bool
@@ -152,6 +153,9 @@ func line(name string, a attribute) string {
 		notes += ", sensitive"
 	}
 	text := a.GetMarkdownDescription()
+	if text == "" {
+		text = a.GetDescription() // attributes of other modules have plain ones
+	}
 	if nested(a) != nil {
 		text = strings.TrimSpace(text + " See [" + name + "](#" + name + ").")
 	}

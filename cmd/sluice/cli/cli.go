@@ -134,7 +134,7 @@ func (a *app) parent(use, short string, children ...*cobra.Command) *cobra.Comma
 			}
 			fix := "See: " + c.CommandPath() + " --help"
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				fix = "Did you mean: " + c.CommandPath() + " " + strings.Join(near, ", ") + "?"
+				fix = "Did you mean: " + c.CommandPath() + " " + strings.Join(near, " or ") + "?"
 			}
 			return a.dress(usage(fmt.Sprintf("there is no command %q under %s", args[0], c.CommandPath()), fix))
 		}}

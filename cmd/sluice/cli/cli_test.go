@@ -71,7 +71,7 @@ func TestGolden_errors(t *testing.T) {
 		{exitUsage, []string{"topic", "update", "hello"}},
 		{exitNotFound, []string{"namespace", "get", "nowhere"}},
 		{exitNotFound, []string{"topic", "list", "--namespace", "nowhere"}},
-		{exitUsage, []string{"topic", "list", "--context", "nobody"}},
+		{exitNotFound, []string{"topic", "list", "--context", "nobody"}},
 		{exitUsage, []string{"key", "create", "k", "--expires", "soon"}},
 	} {
 		if r := s.run(c.args...); r.code != c.code {
@@ -166,7 +166,7 @@ func TestEndpoint_ofTheEnvironmentGetsNoStoredSecret(t *testing.T) {
 	s.stdin = fakeapi.Secret
 	s.must("login", "--endpoint", s.url, "--key-id", fakeapi.KeyID, "--key-secret", "-")
 	s.env[envEndpoint] = "http://127.0.0.1:1"
-	if r := s.run("topic", "list"); r.code != exitUsage || !strings.Contains(r.stderr, "is for http://SERVER") {
+	if r := s.run("topic", "list"); r.code != exitUsage || !strings.Contains(r.stderr, "is for "+s.url) {
 		t.Errorf("got exit code %d\n%s", r.code, r.stderr)
 	}
 	// --context beats the environment.

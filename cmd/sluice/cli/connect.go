@@ -46,8 +46,7 @@ func (a *app) resolve() (*profile, error) {
 	if name != "" {
 		stored, ok := s.Contexts[name]
 		if !ok {
-			return nil, &Error{Exit: exitUsage, What: fmt.Sprintf("there is no context %q", name),
-				Fix: "These exist: " + strings.Join(s.names(), ", ") + ". Make one with: sluice login --name " + name}
+			return nil, noContext(s, name)
 		}
 		secrets, err := a.loadSecrets()
 		if err != nil {

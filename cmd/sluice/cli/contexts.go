@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,7 @@ func rowOf(s *settings, name string) contextRow {
 func noContext(s *settings, name string) error {
 	fix := "Make one with: sluice login --name " + name
 	if len(s.Contexts) > 0 {
-		fix = fmt.Sprintf("These exist: %v. %s", s.names(), fix)
+		fix = fmt.Sprintf("These exist: %s. %s", strings.Join(s.names(), ", "), fix)
 	}
 	return &Error{Exit: exitNotFound, What: fmt.Sprintf("there is no context %q", name), Fix: fix}
 }
@@ -178,10 +179,18 @@ func (a *app) contextDelete() *cobra.Command {
 			}
 			return a.saveSecrets(secrets)
 		})
-		if err != nil || gone.RefreshToken == "" {
+		if err != nil {
 			return err
 		}
-		return a.endSession(ctx, p.Endpoint, gone.RefreshToken)
+		if gone.RefreshToken != "" {
+			if err := a.endSession(ctx, p.Endpoint, gone.RefreshToken); err != nil {
+				return err
+			}
+		}
+		if s.Current == "" && len(s.Contexts) > 0 {
+			a.hint("No context is current now. Next: sluice context use %s", s.names()[0])
+		}
+		return a.deleted("context "+args[0], args[0], nil, false)
 	}))
 }
 

@@ -140,6 +140,19 @@ func (a *app) explain(e *Error) {
 	}
 }
 
+// exitCode is the code that err will end the command with.
+func exitCode(err error) int {
+	var e *Error
+	var problem *apiclient.Error
+	switch {
+	case errors.As(err, &e) && e.Exit != 0:
+		return e.Exit
+	case errors.As(err, &problem):
+		return exitOf(problem)
+	}
+	return exitFailed
+}
+
 func exitOf(p *apiclient.Error) int {
 	switch {
 	case p.Code == "quota_exceeded", p.Problem.Status == http.StatusTooManyRequests:
@@ -177,5 +190,8 @@ func fixOf(p *apiclient.Error) string {
 	case p.Problem.Status == http.StatusPreconditionFailed:
 		return "Somebody changed it at the same time; look at it and try again." + page
 	}
-	return strings.TrimSpace(page)
+	if page != "" {
+		return "See " + p.Type
+	}
+	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -21,11 +23,12 @@ var update = flag.Bool("update", false, "write the golden files; read the differ
 
 // shell runs commands as a person or a script would.
 type shell struct {
-	t   *testing.T
-	api *fakeapi.API
-	url string
-	dir string
-	env map[string]string
+	t    *testing.T
+	api  *fakeapi.API
+	url  string
+	http *http.Client
+	dir  string
+	env  map[string]string
 	// terminal says whether a person sits there.
 	terminal bool
 	stdin    string
@@ -46,7 +49,13 @@ func newShell(t *testing.T) *shell {
 			t.Error(v)
 		}
 	})
-	return &shell{t: t, api: a, url: server.URL, dir: t.TempDir(), env: map[string]string{}}
+	address := server.Listener.Addr().String()
+	s := &shell{t: t, api: a, url: "http://sluice.test", dir: t.TempDir(), env: map[string]string{}}
+	s.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address) // whatever the name: output must not depend on a port
+	}}}
+	t.Cleanup(s.http.CloseIdleConnections)
+	return s
 }
 
 // signedIn is a shell with a key in the environment.
@@ -68,6 +77,7 @@ func (s *shell) run(args ...string) result {
 		In: strings.NewReader(s.stdin), Out: &stdout, Err: &stderr, InTerminal: s.terminal, OutTerminal: s.terminal,
 		ReadPassword: func() (string, error) { return s.password, nil },
 		Getenv:       func(name string) string { return s.env[name] },
+		HTTP:         s.http,
 		ConfigDir:    filepath.Join(s.dir, "sluice"),
 		Now:          func() time.Time { return time.Date(2026, 9, 1, 9, 0, 0, 0, time.UTC) },
 	}
@@ -79,7 +89,7 @@ func (s *shell) run(args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	code := Report(io, root.ExecuteContext(ctx))
-	r := result{s.plain(stdout.String()), s.plain(stderr.String()), code}
+	r := result{strings.ReplaceAll(stdout.String(), s.dir, "HOME"), strings.ReplaceAll(stderr.String(), s.dir, "HOME"), code}
 	fmt.Fprintf(&s.log, "$ sluice %s\n%s", strings.Join(quoted(args), " "), r.stdout)
 	if r.stderr != "" {
 		fmt.Fprintf(&s.log, "[stderr]\n%s", r.stderr)
@@ -97,11 +107,6 @@ func quoted(args []string) []string {
 		out[i] = a
 	}
 	return out
-}
-
-// plain takes out what differs between runs.
-func (s *shell) plain(text string) string {
-	return strings.NewReplacer(s.url, "http://SERVER", s.dir, "HOME").Replace(text)
 }
 
 // must runs a command that works.

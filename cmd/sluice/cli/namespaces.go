@@ -177,7 +177,7 @@ func (a *app) namespaceDelete() *cobra.Command {
 	c := a.command("delete NAMESPACE", "Delete a namespace with all that is in it", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
 		id, err := a.findNamespace(ctx, args[0])
 		if err != nil {
-			return a.gone(err, lenient)
+			return a.deleted("namespace "+args[0], args[0], err, lenient)
 		}
 		if err := a.confirm(fmt.Sprintf("Delete namespace %s with all topics, groups and messages in it?", args[0])); err != nil {
 			return err
@@ -194,35 +194,28 @@ func (a *app) deletes(c *cobra.Command, lenient *bool) *cobra.Command {
 	return a.asks(a.reaches(c))
 }
 
-// gone lets a missing object pass when the user said so.
-func (a *app) gone(err error, lenient bool) error {
-	var e *Error
-	if lenient && errors.As(err, &e) && e.Exit == exitNotFound {
-		return nil
-	}
-	return err
-}
-
-// deleted ends a delete: a script gets the name of what is gone.
+// deleted ends a delete: a script gets the name of what is gone, and whether
+// it was there.
 func (a *app) deleted(what, name string, err error, lenient bool) error {
-	if err != nil {
-		if lenient && apiclient.NotFound(err) {
-			return nil
-		}
+	existed := err == nil
+	if err != nil && (!lenient || exitCode(err) != exitNotFound) {
 		return doing("delete "+what, err)
 	}
 	switch a.form() {
 	case outputTable:
-		if !a.dryRun {
+		if existed && !a.dryRun {
 			fmt.Fprintf(a.Out, "Deleted %s.\n", what)
+		} else if !existed {
+			a.hint("There is no %s.", what)
 		}
 	case outputName:
 		fmt.Fprintln(a.Out, name)
 	default:
 		if err := a.encode(struct {
 			Deleted string `json:"deleted"`
+			Existed bool   `json:"existed"`
 			DryRun  bool   `json:"dry_run,omitempty"`
-		}{name, a.dryRun}); err != nil {
+		}{name, existed, a.dryRun}); err != nil {
 			return err
 		}
 	}

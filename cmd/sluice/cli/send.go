@@ -50,13 +50,17 @@ func (a *app) sendCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		receipt, err := apiclient.Created(a.sdk.SendMessageWithResponse(ctx, ns, args[0], &api.SendMessageParams{DryRun: a.dry()}, message))
-		if err != nil {
-			return doing("send to topic "+args[0], err)
-		}
+		resp, err := a.sdk.SendMessageWithResponse(ctx, ns, args[0], &api.SendMessageParams{DryRun: a.dry()}, message)
 		if a.dryRun {
+			if err := apiclient.Done(resp, err); err != nil {
+				return doing("send to topic "+args[0], err)
+			}
 			a.noted()
 			return nil
+		}
+		receipt, err := apiclient.Created(resp, err)
+		if err != nil {
+			return doing("send to topic "+args[0], err)
 		}
 		if err := showOne(a, receiptView, receipt); err != nil {
 			return err

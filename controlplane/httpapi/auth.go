@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/internal/errs"
 )
 
@@ -51,9 +52,32 @@ func (s *server) VerifySignUp(gc context.Context, r VerifySignUpRequestObject) (
 	if err != nil {
 		return nil, err
 	}
+	s.awaitBeginning(ctx, v)
 	s.setRefresh(c, v.Grant.RefreshToken, v.Grant.RefreshExpiry)
 	return VerifySignUp200JSONResponse{AccessToken: v.Grant.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(v.Grant.ExpiresIn), TenantId: v.TenantID,
 		NamespaceId: v.NamespaceID, Topic: v.Topic, Group: v.Group, ApiKey: api.IssuedKey{Id: v.KeyID, Secret: v.Secret}}, nil
+}
+
+// beginningWait bounds how long a sign-up waits for brokers.
+const beginningWait = 3 * time.Second
+
+// awaitBeginning waits until brokers serve what a new tenant starts with: some
+// SDKs give up for good when the first question about a topic finds nothing.
+// Brokers that are away do not fail the sign-up.
+func (s *server) awaitBeginning(ctx context.Context, v auth.Verified) {
+	ctx, cancel := context.WithTimeout(ctx, beginningWait)
+	defer cancel()
+	topic, err := s.d.Catalog.Topic(ctx, v.TenantID, v.NamespaceID, v.Topic)
+	if err == nil {
+		err = s.d.Catalog.Wait(ctx, catalog.KindTopic, topic.ID, topic.Revision, beginningWait)
+	}
+	group, groupErr := s.d.Catalog.Group(ctx, v.TenantID, v.NamespaceID, v.Group)
+	if groupErr == nil {
+		groupErr = s.d.Catalog.Wait(ctx, catalog.KindGroup, group.ID, group.Revision, beginningWait)
+	}
+	if err := errors.Join(err, groupErr, s.d.Catalog.Wait(ctx, catalog.KindKey, v.KeyID, 1, beginningWait)); err != nil {
+		s.d.Logger.WarnContext(ctx, "a new tenant is not on its brokers yet", "tenant", v.TenantID, "err", err)
+	}
 }
 
 func lifetime(d time.Duration) int32 { return int32(d / time.Second) } //nolint:gosec // minutes

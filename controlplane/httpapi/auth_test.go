@@ -48,7 +48,7 @@ func TestSignUp_makesAllThatAFirstMessageNeeds(t *testing.T) {
 		check(t, err)
 		key, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(t.Context(), p.ApiKey.Id))
 		check(t, err)
-		if topic.Status.Phase != "pending" || key.OwnerId != me.Id || len(key.Scopes) != 1 || key.Hint != p.ApiKey.Secret[len(p.ApiKey.Secret)-4:] {
+		if topic.Status.Phase != "ready" || key.OwnerId != me.Id || len(key.Scopes) != 1 || key.Hint != p.ApiKey.Secret[len(p.ApiKey.Secret)-4:] {
 			t.Errorf("topic %+v key %+v", topic, key)
 		}
 		d, err := s.source.Desired(t.Context())

@@ -82,6 +82,7 @@ type Registrar interface {
 const (
 	ProtocolRemoting byte = 'r'
 	ProtocolGRPC     byte = 'g'
+	ProtocolHTTP     byte = 'h' // console and API, on behalf of a person
 )
 
 // Caller is who a request is charged to.

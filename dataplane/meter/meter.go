@@ -67,6 +67,7 @@ type Values [counterCount]uint64
 const (
 	ProtocolRemoting = 'r'
 	ProtocolGRPC     = 'g'
+	ProtocolHTTP     = 'h'
 
 	ClassNormal        = 'n'
 	ClassOrdered       = 'o'

@@ -21,6 +21,8 @@ type connState struct {
 	principals map[string]*policy.Principal // by key id: the last that signed a request here
 	clients    map[string]*broker.Client    // by client id
 	shown      map[string]string            // physical consumer group -> as the client calls it
+	uncount    func()                       // ends the count of this connection's time; nil before it began
+	gone       bool
 }
 
 // Bounds of one connection: a client library has one or a few of each.
@@ -68,11 +70,24 @@ func (s *connState) live() bool {
 	return true
 }
 
+// connected begins to count the connection's time for the first tenant that
+// uses it.
+func (s *connState) connected(calls Calls, who broker.Caller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uncount == nil && !s.gone {
+		s.uncount = calls.Connected(who)
+	}
+}
+
 func (s *connState) closed() {
 	s.mu.Lock()
-	clients := s.clients
-	s.clients = map[string]*broker.Client{}
+	clients, uncount := s.clients, s.uncount
+	s.clients, s.gone = map[string]*broker.Client{}, true
 	s.mu.Unlock()
+	if uncount != nil {
+		uncount()
+	}
 	for _, c := range clients {
 		s.b.Disconnect(c)
 	}

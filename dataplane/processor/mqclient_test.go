@@ -54,7 +54,7 @@ func TestSystemClient(t *testing.T) {
 	if err != nil || len(got.Messages) != 1 || string(got.Messages[0].Body) != "hello" || got.Next != 1 {
 		t.Fatalf("pull: %+v, %v", got, err)
 	}
-	if v, _ := got.Messages[0].Property("__SLUICE"); v != "usr_1,r" {
+	if v, _ := got.Messages[0].Property("__SLUICE"); v != "usr_1,h" {
 		t.Errorf("owner %q", v)
 	}
 	m, err := b.View(ctx, got.Messages[0].PhysicalOffset)

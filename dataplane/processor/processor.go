@@ -35,6 +35,8 @@ type Calls interface {
 	Call(who broker.Caller)
 	// Rejected counts a request that was refused after it was authenticated.
 	Rejected(who broker.Caller)
+	// Connected counts an open connection until closed is called.
+	Connected(who broker.Caller) (closed func())
 }
 
 // Deps are what a Processor is given. Broker and Policy are required.
@@ -176,16 +178,25 @@ func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame)
 		return p.reply(r, wire.NoPermission, policy.CodePermissionDenied, fmt.Sprintf("request code %d is for operators: use the console, the API or Terraform", f.Code), "")
 	}
 	resp, err := rt.serve(r)
+	p.count(r, err != nil)
 	if err != nil {
-		if p.calls != nil && r.v != nil && !r.v.System() {
-			p.calls.Rejected(r.caller(""))
-		}
 		return p.refuse(r, err)
 	}
-	if p.calls != nil && r.v != nil && !r.v.System() {
-		p.calls.Call(r.caller(""))
-	}
 	return resp
+}
+
+// count tells the meter of a tenant's request, and once of its connection.
+func (p *Processor) count(r *request, rejected bool) {
+	if p.calls == nil || r.v == nil || r.v.System() {
+		return
+	}
+	who := r.caller("")
+	p.state(r.conn).connected(p.calls, who)
+	if rejected {
+		p.calls.Rejected(who)
+		return
+	}
+	p.calls.Call(who)
 }
 
 // view makes the request's view. Names that the request carries decide the
@@ -219,7 +230,7 @@ func (r *request) caller(physical string) broker.Caller {
 	if r.p.System() {
 		_, who.NamespaceID, _, _ = policy.SplitPhysical(physical)
 		if actor := r.ext[actorField]; actor != "" {
-			who.KeyID = actor
+			who.KeyID, who.Protocol = actor, broker.ProtocolHTTP
 		}
 	}
 	return who

@@ -5,6 +5,7 @@ package testcluster
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -20,8 +21,9 @@ type Cluster struct {
 	standalone.Addresses
 	Data string
 
-	t    testing.TB
-	stop func()
+	t       testing.TB
+	options []Option
+	stop    func()
 }
 
 // Option changes the settings of a Cluster before it starts.
@@ -40,7 +42,7 @@ func With(change func(*standalone.Config)) Option {
 // Start starts a Cluster; the test ends it.
 func Start(t testing.TB, options ...Option) *Cluster {
 	t.Helper()
-	c := &Cluster{Data: filepath.Join(t.TempDir(), "data"), t: t}
+	c := &Cluster{Data: filepath.Join(t.TempDir(), "data"), t: t, options: options}
 	c.start(options)
 	t.Cleanup(c.Stop)
 	return c
@@ -53,6 +55,12 @@ func (c *Cluster) start(options []Option) {
 	cfg.HTTP, cfg.Admin, cfg.NameSrv, cfg.Broker, cfg.GRPC = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.CollectInterval = time.Second
 	cfg.SegmentBytes = 64 << 20
+	must := func(err error) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.t.Fatal(err)
+		}
+	}
+	must(os.Remove(cfg.ReadyFile))
 	deps := standalone.Deps{Now: time.Now, Logger: slog.New(slog.NewTextHandler(logWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, o := range options {
 		o(cfg, &deps)
@@ -108,4 +116,14 @@ type logWriter struct{ t testing.TB }
 func (w logWriter) Write(p []byte) (int, error) {
 	w.t.Log(string(p))
 	return len(p), nil
+}
+
+// Restart ends the cluster cleanly and starts it again on its folder and ports.
+func (c *Cluster) Restart() {
+	c.t.Helper()
+	c.Stop()
+	a := c.Addresses
+	c.start(append(c.options, With(func(cfg *standalone.Config) {
+		cfg.HTTP, cfg.Admin, cfg.NameSrv, cfg.Broker, cfg.GRPC = a.HTTP, a.Admin, a.NameSrv, a.Broker, a.GRPC
+	})))
 }

@@ -58,4 +58,4 @@ interop: build ## every official SDK against a fresh Sluice; ROWS=pattern picks
 
 .PHONY: clean
 clean: ## remove what was built; ./var stays
-	rm -rf bin console/node_modules console/dist/assets console/dist/index.html
+	rm -rf bin .cache console/node_modules console/dist/assets console/dist/index.html

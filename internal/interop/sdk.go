@@ -70,7 +70,7 @@ const (
 // try builds the program and runs it twice: with the right secret, then with a
 // wrong one. A row has a topic and a group of its own.
 func (s sdk) try(ctx context.Context, server *testcluster.Process, a *testcluster.Account) result {
-	out, err := filepath.Abs(filepath.Join("bin/clients", s.name))
+	out, err := filepath.Abs(filepath.Join(".cache/clients", s.name))
 	if err != nil {
 		return result{detail: err.Error()}
 	}

@@ -78,6 +78,9 @@ func (c *call) receive(ctx context.Context, req *v2.ReceiveMessageRequest) (*bat
 	if err != nil {
 		return nil, err
 	}
+	if d := req.GetLongPollingTimeout(); d.AsDuration() < 0 {
+		return nil, fail(v2.Code_ILLEGAL_POLLING_TIME, "polling_time_invalid", "the polling time %v is negative", d.AsDuration())
+	}
 	b := &batch{group: group, topic: topic, name: name}
 	if b.invisible, err = c.invisible(req); err != nil {
 		return nil, err

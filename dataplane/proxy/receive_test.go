@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
 )
 
@@ -29,10 +35,11 @@ func TestReceive_waitsOutThePoll(t *testing.T) {
 	}
 }
 
-func TestReceive_endsBeforeTheDeadline(t *testing.T) {
+// B110: a poll longer than the deadline is answered all the same, in time.
+func TestReceive_endsBeforeTheDeadline_B110(t *testing.T) {
 	e := newEnv(t, func(c *Config) { c.MaxPoll = 20 * time.Second })
 	c := e.client("slk_a")
-	for name, asked := range map[string]*durationpb.Duration{"as long as the deadline": durationpb.New(2 * time.Second), "not told": nil} {
+	for name, asked := range map[string]*durationpb.Duration{"as long as the deadline": durationpb.New(2 * time.Second), "an hour": durationpb.New(time.Hour), "not told": nil} {
 		ctx, cancel := context.WithTimeout(c.ctx(), 2*time.Second)
 		req := poll("orders", "g")
 		req.LongPollingTimeout = asked
@@ -131,6 +138,7 @@ func TestReceive_refusals(t *testing.T) {
 		{"SQL", func(r *v2.ReceiveMessageRequest) {
 			r.FilterExpression = &v2.FilterExpression{Type: v2.FilterType_SQL, Expression: "a = 5"}
 		}, v2.Code_ILLEGAL_FILTER_EXPRESSION},
+		{"negative polling time", func(r *v2.ReceiveMessageRequest) { r.LongPollingTimeout = durationpb.New(-1) }, v2.Code_ILLEGAL_POLLING_TIME},
 		{"bad tags", func(r *v2.ReceiveMessageRequest) { r.FilterExpression.Expression = "||" }, v2.Code_ILLEGAL_FILTER_EXPRESSION},
 		{"nothing at all", func(r *v2.ReceiveMessageRequest) { proto.Reset(r) }, v2.Code_ILLEGAL_TOPIC},
 	} {
@@ -230,7 +238,8 @@ func TestChangeInvisible(t *testing.T) {
 	want(t, c.ack("orders", "g", again).GetStatus(), v2.Code_OK)
 }
 
-func TestDeadLetters(t *testing.T) {
+// B154 among them: the names that come with a dead letter are the client's own.
+func TestDeadLetters_B154(t *testing.T) {
 	e := newEnv(t)
 	e.group(nsA+"%two", func(g *store.GroupConfig) { g.RetryMaxTimes = 1 })
 	e.group(nsA+"%reader", nil)
@@ -456,6 +465,48 @@ func (e *env) queueWith(topic string, n int64) int32 {
 		case <-time.After(time.Millisecond):
 		case <-e.t.Context().Done():
 			e.t.Fatal("the messages never reached their queue")
+		}
+	}
+}
+
+// What 4.x clients store is received with the names, and in the encoding, that
+// gRPC clients understand.
+func TestReceive_messagesOfRemotingClients(t *testing.T) {
+	e := newEnv(t)
+	c := e.client("slk_a")
+	plain := strings.Repeat("body of a 4.x client. ", 500)
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	if _, err := w.Write([]byte(plain)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	var props []byte
+	for k, v := range map[string]string{
+		"TAGS": "blue", "KEYS": "k1 k2", "WAIT": "true", "color": "red", "PGROUP": nsA + "%producers", "INSTANCE_ID": "DEFAULT", "__SLUICE_X": "hidden",
+	} {
+		props = message.AppendProperty(props, k, v)
+	}
+	for body, flag := range map[string]int32{packed.String(): message.SysFlagCompressed, "not zlib": message.SysFlagCompressed} {
+		_, err := e.core.Send(t.Context(), broker.Caller{KeyID: "slk_a", NamespaceID: nsA, Protocol: broker.ProtocolRemoting}, &message.Message{
+			Topic: nsA + "%orders", QueueID: 0, SysFlag: flag, BornTimestamp: 1, BornHost: netip.MustParseAddrPort("10.0.0.1:5"), Body: []byte(body), Properties: props,
+		}, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range c.take("orders", "g", 2) {
+		p := m.GetSystemProperties()
+		want := v2.Encoding_IDENTITY
+		if string(m.GetBody()) == "not zlib" {
+			want = v2.Encoding_GZIP // labelled, since the client may know better
+		} else if string(m.GetBody()) != plain {
+			t.Errorf("the body came as %d bytes, want %d", len(m.GetBody()), len(plain))
+		}
+		if p.GetBodyEncoding() != want || p.GetTag() != "blue" || !slices.Equal(p.GetKeys(), []string{"k1", "k2"}) || p.GetMessageId() == "" {
+			t.Errorf("system properties are %v", p)
+		}
+		if u := m.GetUserProperties(); len(u) != 1 || u["color"] != "red" {
+			t.Errorf("user properties are %v, want the user's own", u)
 		}
 	}
 }

@@ -266,6 +266,35 @@ func TestQueryRoute(t *testing.T) {
 		t.Errorf("a FIFO topic accepts %v", got)
 	}
 	want(t, c.route(named("nowhere")).GetStatus(), v2.Code_TOPIC_NOT_FOUND)
+	const none, r4, w3, rw = v2.Permission_NONE, v2.Permission_READ, v2.Permission_WRITE, v2.Permission_READ_WRITE
+	for _, tc := range []struct {
+		perm, reads, writes int
+		queues              []v2.Permission
+	}{
+		{store.PermRead | store.PermWrite, 2, 2, []v2.Permission{rw, rw}},
+		{store.PermRead | store.PermWrite, 3, 1, []v2.Permission{rw, r4, r4}},
+		{store.PermRead | store.PermWrite, 1, 2, []v2.Permission{rw, w3}},
+		{store.PermRead, 2, 2, []v2.Permission{r4, r4}},
+		{store.PermWrite, 2, 2, []v2.Permission{w3, w3}},
+		{0, 2, 2, nil},
+	} {
+		cfg := store.DefaultTopicConfig(nsA + "%shape")
+		cfg.Perm, cfg.ReadQueueNums, cfg.WriteQueueNums = tc.perm, tc.reads, tc.writes
+		if err := e.core.PutTopic(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		resp := c.route(named("shape"))
+		if tc.queues == nil {
+			want(t, resp.GetStatus(), v2.Code_FORBIDDEN)
+		}
+		var got []v2.Permission
+		for _, q := range resp.GetMessageQueues() {
+			got = append(got, q.GetPermission())
+		}
+		if !slices.Equal(got, tc.queues) || slices.Contains(got, none) {
+			t.Errorf("perm %d, %d to read, %d to write: got %v, want %v", tc.perm, tc.reads, tc.writes, got, tc.queues)
+		}
+	}
 	for _, bad := range []*v2.Endpoints{
 		nil, {Scheme: v2.AddressScheme_IPv4}, {Addresses: dialled().GetAddresses()},
 		{Scheme: v2.AddressScheme_DOMAIN_NAME, Addresses: append(dialled().GetAddresses(), dialled().GetAddresses()...)},

@@ -91,7 +91,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 // Names that RocketMQ keeps to itself; no topic and no group may have one.
 var reservedNames = map[string]bool{
 	"TBW102": true, "SELF_TEST_TOPIC": true, "OFFSET_MOVED_EVENT": true, "BenchmarkTest": true,
-	"SCHEDULE_TOPIC_XXXX": true, "TRANS_CHECK_MAX_TIME_TOPIC": true, "DefaultCluster": true,
+	"SCHEDULE_TOPIC_XXXX": true, "TRANS_CHECK_MAX_TIME_TOPIC": true, "CHECKPOINT_TOPIC": true, "DefaultCluster": true,
 	"DEFAULT_CONSUMER": true, "DEFAULT_PRODUCER": true, "TOOLS_CONSUMER": true, "FILTERSRV_CONSUMER": true,
 	"SELF_TEST_C_GROUP": true, "SELF_TEST_P_GROUP": true, "CLIENT_INNER_PRODUCER": true, "MONITOR_CONSUMER": true,
 	"SCHEDULE_CONSUMER": true, "__MONITOR_CONSUMER": true,

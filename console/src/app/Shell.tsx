@@ -25,7 +25,12 @@ export function Shell() {
         algorithm: dark ? theme.darkAlgorithm : theme.defaultAlgorithm,
         token: {
           colorPrimary: dark ? '#3c89e8' : '#0958d9',
+          colorInfo: dark ? '#3c89e8' : '#0958d9',
+          fontFamily: 'var(--sans)',
           colorLink: dark ? '#73aef4' : '#0958d9',
+          colorPrimaryHover: dark ? '#65a3f0' : '#0747b0',
+          colorLinkHover: dark ? '#9cc6f8' : '#0747b0',
+          colorTextTertiary: dark ? '#a6afbd' : '#565e6c',
           colorTextDescription: dark ? '#a6afbd' : '#565e6c',
           colorTextPlaceholder: dark ? '#949eae' : '#646c7a',
           colorError: dark ? '#ff7b72' : '#a8201a',

@@ -27,7 +27,7 @@ export function hclName(s: string): string {
 /** A quoted string of HCL; `${` and `%{` would begin a template. */
 export function hclString(s: string): string {
   const escaped = JSON.stringify(s).slice(1, -1);
-  return `"${escaped.replaceAll('${', '$${').replaceAll('%{', '%%{')}"`;
+  return `"${escaped.replace(/[$%](?=\{)/g, (c) => c + c)}"`;
 }
 
 type Value = string | number | boolean | undefined | string[] | { raw: string };

@@ -1,5 +1,18 @@
 import type { UseQueryResult } from '@tanstack/react-query';
-import { Alert, Button, Empty, Input, Modal, Result, Skeleton, Space, Tabs, Tag, Tooltip } from 'antd';
+import {
+  Alert,
+  Button,
+  Empty,
+  Input,
+  Modal,
+  Result,
+  Skeleton,
+  Space,
+  Table,
+  type TableProps,
+  Tabs,
+  Tooltip,
+} from 'antd';
 import { type ReactNode, useId, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import type { Schemas } from '../api/client';
@@ -21,7 +34,7 @@ export function PageHead(props: { title: string; lead?: ReactNode; tags?: ReactN
         </h1>
         {props.lead && <p className="muted">{props.lead}</p>}
       </div>
-      {props.actions && <Space wrap>{props.actions}</Space>}
+      {props.actions && <div className="page-actions">{props.actions}</div>}
     </div>
   );
 }
@@ -141,10 +154,25 @@ export function Time({ at }: { at: string | undefined }) {
   );
 }
 
+/** A table that scrolls inside its own region when it is wider than the page; the keyboard can scroll it too. */
+export function DataTable<T extends object>({ label, ...table }: { label: string } & TableProps<T>) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: wide tables scroll, and the keyboard must be able to do it
+    <section className="table-scroll" aria-label={label} tabIndex={0}>
+      <Table<T> {...table} />
+    </section>
+  );
+}
+
+/** A word on a coloured ground; the colours are tokens with enough contrast in both themes. */
+export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 'warn' | 'bad'; children: ReactNode }) {
+  return <span className={`tag ${tone}`}>{children}</span>;
+}
+
 export function Phase({ status }: { status: Schemas['ResourceStatus'] }) {
   const { t } = useTranslation();
-  const color = { ready: 'green', pending: 'gold', failed: 'red' }[status.phase];
-  const tag = <Tag color={color}>{t(`phase.${status.phase}`)}</Tag>;
+  const tone = { ready: 'good', pending: 'warn', failed: 'bad' } as const;
+  const tag = <Badge tone={tone[status.phase]}>{t(`phase.${status.phase}`)}</Badge>;
   return status.reason ? <Tooltip title={status.reason}>{tag}</Tooltip> : tag;
 }
 
@@ -171,7 +199,7 @@ export function Pager(props: {
   return (
     <nav className="pager" aria-label={t('pager.label')}>
       <span className="muted" role="status">
-        {next ? t('pager.more', { n: String(props.shown) }) : t('pager.all', { n: String(props.shown) })}
+        {t(next ? 'pager.more' : page ? 'pager.last' : 'pager.all', { n: String(props.shown) })}
       </span>
       <Space>
         <Button disabled={!page} onClick={() => props.onPage(undefined)}>

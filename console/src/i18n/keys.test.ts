@@ -73,7 +73,7 @@ describe('texts', () => {
     for (const key of literal) {
       expect(english.has(key) || english.has(`${key}_other`), key).toBe(true);
     }
-    const families = [...code.matchAll(/`([\w.]+\.)\$\{/g)].map((m) => m[1] as string);
+    const families = [...code.matchAll(/`([\w-]+\.[\w.]*)\$\{/g)].map((m) => m[1] as string);
     const unused = [...english.keys()].filter((k) => {
       const bare = k.replace(/_(one|other)$/, '');
       return !code.includes(`'${bare}'`) && !families.some((f) => k.startsWith(f));

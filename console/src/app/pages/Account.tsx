@@ -1,11 +1,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { App, Button, Descriptions, Form, Input, Table, Tag } from 'antd';
+import { App, Button, Descriptions, Form, Input } from 'antd';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, etag, got, type Schemas } from '../../api/client';
 import { type Language, languages, setLanguage } from '../../i18n';
 import { leave } from '../../lib/leave';
 import { useMay, useMe } from '../data';
-import { Copyable, Outcome, PageHead, ProblemView, Time } from '../ui';
+import { Badge, Copyable, DataTable, Outcome, PageHead, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 export function Account() {
@@ -36,7 +36,11 @@ export function Account() {
             items={[
               { key: 'name', label: t('field.name'), children: v.name },
               { key: 'id', label: t('field.id'), children: <Copyable text={v.id} what={t('field.id')} /> },
-              { key: 'status', label: t('field.status'), children: <Tag>{t(`tenant_status.${v.status}`)}</Tag> },
+              {
+                key: 'status',
+                label: t('field.status'),
+                children: <Badge tone={v.status === 'active' ? 'good' : 'bad'}>{t(`tenant_status.${v.status}`)}</Badge>,
+              },
               { key: 'plan', label: t('account.plan'), children: <code>{v.plan_id}</code> },
               { key: 'created', label: t('field.created'), children: <Time at={v.created_at} /> },
             ]}
@@ -131,12 +135,12 @@ function Members() {
   return (
     <Outcome query={query}>
       {(items) => (
-        <Table<Schemas['Member']>
+        <DataTable<Schemas['Member']>
+          label={t('account.members')}
           rowKey="id"
           size="small"
           dataSource={items}
           pagination={false}
-          scroll={{ x: 'max-content' }}
           columns={[
             { title: t('form.email'), dataIndex: 'email' },
             { title: t('field.name'), dataIndex: 'name' },

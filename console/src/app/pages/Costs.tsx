@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Button, Input, Table, Tag } from 'antd';
+import { App, Button, Input } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
@@ -8,7 +8,7 @@ import { asProblem } from '../../api/problem';
 import { formatAmount, formatCount, formatMicros } from '../../lib/format';
 import { saveAnswer, useLocale } from '../data';
 import { compact, costsSearch } from '../search';
-import { Nothing, Outcome, PageHead, Time } from '../ui';
+import { Badge, DataTable, Nothing, Outcome, PageHead, Time } from '../ui';
 
 const route = getRouteApi('/costs');
 
@@ -70,7 +70,7 @@ export function Costs() {
                 <strong className="figure" data-testid="cost-total">
                   {money(c.total)}
                 </strong>{' '}
-                <Tag color={c.final ? 'green' : 'blue'}>{c.final ? t('costs.final') : t('costs.running')}</Tag>
+                <Badge tone={c.final ? 'good' : 'plain'}>{c.final ? t('costs.final') : t('costs.running')}</Badge>
               </p>
               <p className="muted">
                 <Time at={c.from} /> {'–'} <Time at={c.to} />
@@ -81,11 +81,11 @@ export function Costs() {
               {c.lines.length === 0 ? (
                 <Nothing text={t('costs.empty')} />
               ) : (
-                <Table<Schemas['CostLine']>
+                <DataTable<Schemas['CostLine']>
+                  label={t('costs.title')}
                   rowKey="meter"
                   dataSource={c.lines}
                   pagination={false}
-                  scroll={{ x: 'max-content' }}
                   columns={[
                     { title: t('costs.meter'), render: (_, l) => <code>{l.meter}</code> },
                     { title: t('costs.unit'), dataIndex: 'unit' },

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Descriptions, Table, Tabs, Tag } from 'antd';
+import { App, Button, Descriptions, Tabs } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
@@ -10,7 +10,7 @@ import { useProblemText } from '../../lib/useProblemText';
 import { groupCode } from '../ascode';
 import { useLocale, useMay } from '../data';
 import { groupTabs } from '../search';
-import { AsCode, ConfirmByName, Copyable, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
+import { AsCode, Badge, ConfirmByName, Copyable, DataTable, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
 
 const route = getRouteApi('/n/$ns/groups/$group');
 
@@ -30,7 +30,7 @@ export function Group() {
     <>
       <PageHead
         title={name}
-        tags={query.data && <Tag>{t(`group_order.${query.data.order}`)}</Tag>}
+        tags={query.data && <Badge>{t(`group_order.${query.data.order}`)}</Badge>}
         actions={query.data && <GroupActions group={query.data} />}
       />
       <Outcome query={query}>
@@ -158,12 +158,12 @@ function Lag({ ns, name }: { ns: string; name: string }) {
                   </Link>{' '}
                   <span className="muted">{formatCount(topic.lag, locale)}</span>
                 </h2>
-                <Table<Schemas['QueueLag']>
+                <DataTable<Schemas['QueueLag']>
+                  label={topic.topic}
                   rowKey="queue"
                   size="small"
                   dataSource={topic.queues}
                   pagination={false}
-                  scroll={{ x: 'max-content' }}
                   columns={[
                     { title: t('message.queue'), align: 'end', dataIndex: 'queue' },
                     { title: t('group.lag'), align: 'end', render: (_, q) => formatCount(q.lag, locale) },

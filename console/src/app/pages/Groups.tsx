@@ -1,15 +1,15 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, InputNumber, Modal, Select, Table } from 'antd';
+import { App, Button, Form, Input, InputNumber, Modal, Select } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { groupCode } from '../ascode';
 import { useMay } from '../data';
+import { PrefixFilter } from '../PrefixFilter';
 import { compact, type ListSearch } from '../search';
-import { AsCode, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
-import { PrefixFilter } from './Topics';
 
 const route = getRouteApi('/n/$ns/groups');
 
@@ -69,12 +69,12 @@ export function Groups() {
       >
         {(d) => (
           <>
-            <Table<Schemas['Group']>
+            <DataTable<Schemas['Group']>
+              label={t('groups.title')}
               rowKey="id"
               dataSource={d.items}
               pagination={false}
               loading={query.isPlaceholderData}
-              scroll={{ x: 'max-content' }}
               columns={[
                 {
                   title: t('field.name'),

@@ -7,10 +7,10 @@ import { rememberSecret } from '../../lib/secrets';
 import { keyCode } from '../ascode';
 import { useMay, useNamespaces } from '../data';
 import { fromLocalInput } from '../localTime';
+import { durationPattern } from '../patterns';
 import { compact } from '../search';
 import { AsCode, ConfirmByName, Copyable, ProblemView } from '../ui';
 import { useSave } from '../useSave';
-import { durationPattern } from './Topics';
 
 const permissions = ['PUB', 'SUB', 'MANAGE', 'DESCRIBE'] as const;
 const controlRoles = ['viewer', 'developer', 'billing', 'admin'] as const;
@@ -139,7 +139,13 @@ export function CreateKey(props: {
                   <Form.Item
                     name={[f.name, 'permissions']}
                     label={t('keys.permissions')}
-                    rules={[{ required: true, message: t('form.required') }]}
+                    rules={[
+                      // Not "required": that would put aria-required on a group of boxes, which must not have it.
+                      {
+                        validator: (_, v: string[] | undefined) =>
+                          v && v.length > 0 ? Promise.resolve() : Promise.reject(new Error(t('form.required'))),
+                      },
+                    ]}
                   >
                     <Checkbox.Group options={permissions.map((p) => ({ value: p, label: t(`permission.${p}`) }))} />
                   </Form.Item>

@@ -1,12 +1,12 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { Button, Input, Select, Space, Table, Tag } from 'antd';
+import { Button, Input, Select, Space } from 'antd';
 import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { useMay, useNamespaces } from '../data';
 import { compact, type KeysSearch, keyStates } from '../search';
-import { Copyable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
+import { Badge, Copyable, DataTable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
 import { useSettled } from '../useSettled';
 import { CreateKey, RevokeKey, RotateKey, SecretOnce } from './KeyDialogs';
 
@@ -99,19 +99,19 @@ export function Keys() {
       >
         {(d) => (
           <>
-            <Table<Schemas['ApiKey']>
+            <DataTable<Schemas['ApiKey']>
+              label={t('keys.title')}
               rowKey="id"
               dataSource={d.items}
               pagination={false}
               loading={query.isPlaceholderData}
-              scroll={{ x: 'max-content' }}
               columns={[
                 { title: t('field.name'), dataIndex: 'name' },
                 { title: t('keys.id'), render: (_, k) => <Copyable text={k.id} what={t('keys.id')} /> },
                 { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
                 {
                   title: t('keys.state'),
-                  render: (_, k) => <Tag color={stateColor[k.state]}>{t(`key_state.${k.state}`)}</Tag>,
+                  render: (_, k) => <Badge tone={stateTone[k.state]}>{t(`key_state.${k.state}`)}</Badge>,
                 },
                 {
                   title: t('keys.scopes'),
@@ -172,7 +172,7 @@ export function Keys() {
   );
 }
 
-const stateColor = { active: 'green', disabled: 'gold', expired: 'default', revoked: 'red' } as const;
+const stateTone = { active: 'good', disabled: 'warn', expired: 'plain', revoked: 'bad' } as const;
 
 /** The API finds names exactly, so the filter asks for the whole name. */
 function NameFilter({ value, onChange }: { value: string; onChange: (v: string) => void }) {

@@ -1,13 +1,13 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, Modal, Table } from 'antd';
+import { App, Button, Form, Input, Modal } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { namespaceCode } from '../ascode';
 import { useMay } from '../data';
 import { compact } from '../search';
-import { AsCode, Copyable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, Copyable, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/namespaces');
@@ -41,12 +41,12 @@ export function Namespaces() {
       >
         {(d) => (
           <>
-            <Table<Schemas['Namespace']>
+            <DataTable<Schemas['Namespace']>
+              label={t('namespaces.title')}
               rowKey="id"
               dataSource={d.items}
               pagination={false}
               loading={query.isPlaceholderData}
-              scroll={{ x: 'max-content' }}
               columns={[
                 {
                   title: t('field.name'),

@@ -1,16 +1,16 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Button, Descriptions, Form, Input, InputNumber, Modal, Select, Switch, Tabs, Tag } from 'antd';
+import { App, Button, Descriptions, Form, Input, InputNumber, Modal, Select, Switch, Tabs } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
 import { formatBytes, formatCount } from '../../lib/format';
 import { topicCode } from '../ascode';
 import { useLocale, useMay } from '../data';
+import { durationPattern } from '../patterns';
 import { topicTabs } from '../search';
-import { AsCode, ConfirmByName, Copyable, Outcome, PageHead, Phase, ProblemView, Time } from '../ui';
+import { AsCode, Badge, ConfirmByName, Copyable, Outcome, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
-import { durationPattern } from './Topics';
 import { LiveTail } from './topic/LiveTail';
 import { Messages } from './topic/Messages';
 import { SendMessage } from './topic/SendMessage';
@@ -39,7 +39,7 @@ export function Topic() {
     <>
       <PageHead
         title={name}
-        tags={query.data && <Tag>{t(`topic_type.${query.data.type}`)}</Tag>}
+        tags={query.data && <Badge>{t(`topic_type.${query.data.type}`)}</Badge>}
         actions={query.data && <TopicActions topic={query.data} />}
       />
       <Outcome query={query}>

@@ -1,16 +1,17 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, InputNumber, Modal, Select, Table } from 'antd';
-import { useEffect, useState } from 'react';
+import { App, Button, Form, Input, InputNumber, Modal, Select } from 'antd';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { formatCount } from '../../lib/format';
 import { topicCode } from '../ascode';
 import { useLocale, useMay } from '../data';
+import { PrefixFilter } from '../PrefixFilter';
+import { durationPattern } from '../patterns';
 import { compact, type TopicsSearch, topicTypes } from '../search';
-import { AsCode, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
-import { useSettled } from '../useSettled';
 
 const route = getRouteApi('/n/$ns/topics');
 
@@ -81,12 +82,12 @@ export function Topics() {
       >
         {(d) => (
           <>
-            <Table<Schemas['Topic']>
+            <DataTable<Schemas['Topic']>
+              label={t('topics.title')}
               rowKey="id"
               dataSource={d.items}
               pagination={false}
               loading={query.isPlaceholderData}
-              scroll={{ x: 'max-content' }}
               columns={[
                 {
                   title: t('field.name'),
@@ -114,31 +115,6 @@ export function Topics() {
       </Outcome>
       <CreateTopic ns={ns} open={creating} onClose={() => setCreating(false)} />
     </>
-  );
-}
-
-/** Filters by the beginning of names; the address changes when the typing rests, not at every key. */
-export function PrefixFilter({ value, onChange }: { value: string; onChange: (v: string) => void }) {
-  const { t } = useTranslation();
-  const [typed, setTyped] = useState(value);
-  const wrong = typed !== '' && !/^[A-Za-z0-9_-]+$/.test(typed);
-  useSettled(typed, 300, (v) => {
-    if (v !== value && (v === '' || /^[A-Za-z0-9_-]+$/.test(v))) {
-      onChange(v);
-    }
-  });
-  useEffect(() => setTyped(value), [value]);
-  return (
-    <Input
-      allowClear
-      className="filter"
-      aria-label={t('filter.prefix')}
-      placeholder={t('filter.prefix')}
-      maxLength={100}
-      status={wrong ? 'error' : undefined}
-      value={typed}
-      onChange={(e) => setTyped(e.target.value)}
-    />
   );
 }
 
@@ -223,5 +199,3 @@ function CreateTopic({ ns, open, onClose }: { ns: string; open: boolean; onClose
     </Modal>
   );
 }
-
-export const durationPattern = /^(?=.)(\d{1,9}h)?(\d{1,9}m)?(\d{1,9}s)?(\d{1,9}ms)?$/;

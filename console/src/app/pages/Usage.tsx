@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Button, Input, Segmented, Select, Table } from 'antd';
+import { App, Button, Input, Segmented, Select } from 'antd';
 import { useCallback, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
@@ -9,7 +9,7 @@ import { formatBytes, formatCount } from '../../lib/format';
 import { saveAnswer, useLocale, useNamespaces } from '../data';
 import { fromLocalInput, toLocalInput } from '../localTime';
 import { compact, dimensions, grains, metrics, ranges, type UsageSearch } from '../search';
-import { Nothing, Outcome, PageHead, Pager, Time } from '../ui';
+import { DataTable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
 import { chartOf, type Metric, periodOf, rowName } from '../usage';
 import { UsageChart } from './UsageChart';
 
@@ -51,6 +51,12 @@ export function Usage() {
     void navigate({ search: compact({ page: undefined, ...next }) });
   }
 
+  // Within one hour or day the period stays the same, so the same query is asked again.
+  function refresh() {
+    setLoadedAt(new Date());
+    void query.refetch();
+  }
+
   async function saveCsv() {
     setSaving(true);
     try {
@@ -73,7 +79,7 @@ export function Usage() {
         lead={t('usage.lead')}
         actions={
           <>
-            <Button loading={query.isFetching} onClick={() => setLoadedAt(new Date())}>
+            <Button loading={query.isFetching} onClick={refresh}>
               {t('action.refresh')}
             </Button>
             <Button loading={saving} onClick={saveCsv} data-testid="usage-csv">
@@ -230,12 +236,12 @@ function Rows(props: {
         label={t('usage.chart_label', { metric: t(`metric.${metric}`), by: t(`dimension.${by}`) })}
       />
       {chart.others > 0 && <p className="muted">{t('usage.others_note', { n: String(chart.others) })}</p>}
-      <Table<Schemas['UsageRow']>
+      <DataTable<Schemas['UsageRow']>
+        label={t('usage.title')}
         rowKey={(r) => `${r.from}/${r.namespace_id ?? ''}/${rowName(r, by) ?? ''}`}
         size="small"
         dataSource={usage.items}
         pagination={usage.items.length > 50 ? { pageSize: 50, showSizeChanger: false } : false}
-        scroll={{ x: 'max-content' }}
         columns={[
           { title: t('usage.period'), render: (_, r) => <Time at={r.from} /> },
           {

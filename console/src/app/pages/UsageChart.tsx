@@ -10,6 +10,9 @@ import type { Chart } from '../usage';
 const light = ['#0958d9', '#b35900', '#1a7f37', '#a3195b', '#6b46c1', '#00707a', '#8a6d00', '#4b5563', '#c2410c'];
 const dark = ['#5ea2f5', '#f0a35c', '#5fcf7c', '#f279ac', '#b79bf2', '#4cc9d6', '#d9bd4a', '#aab4c3', '#ff9c66'];
 
+// What is counted is whole, so the scale is too.
+const wholeSteps = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
+
 /** Lines over time. The table below it holds the same figures for those who do not see the drawing. */
 export function UsageChart({ chart, label, format }: { chart: Chart; label: string; format: (n: number) => string }) {
   const { t } = useTranslation();
@@ -51,7 +54,7 @@ export function UsageChart({ chart, label, format }: { chart: Chart; label: stri
         ],
         axes: [
           { ...axis, values: (_, splits) => splits.map((s) => shortTime(s, splits, locale)) },
-          { ...axis, size: 80, values: (_, splits) => splits.map((v) => format(v)) },
+          { ...axis, size: 80, incrs: wholeSteps, values: (_, splits) => splits.map((v) => format(v)) },
         ],
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       },

@@ -1,11 +1,11 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { Button, Form, Input, Segmented, Table } from 'antd';
+import { Button, Form, Input, Segmented } from 'antd';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../../api/client';
 import { fromLocalInput, toLocalInput } from '../../localTime';
 import { compact, lookups, type TopicSearch } from '../../search';
-import { Nothing, Outcome, Pager, Time } from '../../ui';
+import { DataTable, Nothing, Outcome, Pager, Time } from '../../ui';
 import { MessageView } from './MessageView';
 
 const route = getRouteApi('/n/$ns/topics/$topic');
@@ -129,13 +129,13 @@ export function Messages({ ns, topic }: { ns: string; topic: string }) {
         >
           {(d) => (
             <>
-              <Table<Schemas['Message']>
+              <DataTable<Schemas['Message']>
+                label={t('topic.tab_messages')}
                 rowKey={(m) => `${m.queue}/${m.offset}`}
                 size="small"
                 dataSource={d.items}
                 pagination={false}
                 loading={query.isPlaceholderData}
-                scroll={{ x: 'max-content' }}
                 locale={{ emptyText: t('messages.page_empty') }}
                 expandable={{ expandedRowRender: (m) => <MessageView message={m} /> }}
                 columns={messageColumns(t)}

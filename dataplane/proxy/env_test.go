@@ -534,7 +534,7 @@ func (c *client) telemetry(settings *v2.Settings) grpc.BidiStreamingClient[v2.Te
 
 func (c *client) tell(ts grpc.BidiStreamingClient[v2.TelemetryCommand, v2.TelemetryCommand], settings *v2.Settings) {
 	c.e.t.Helper()
-	if err := ts.Send(&v2.TelemetryCommand{Command: &v2.TelemetryCommand_Settings{Settings: settings}}); err != nil {
+	if err := ts.Send(&v2.TelemetryCommand{Command: &v2.TelemetryCommand_Settings{Settings: settings}}); err != nil && err != io.EOF { // the server may have ended the stream already
 		c.e.t.Fatal(err)
 	}
 }

@@ -250,7 +250,9 @@ func TestAutoRenew(t *testing.T) {
 
 	// What a client that leaves held comes again within a second.
 	c.mustSend("orders", "z")
-	_, got = c.receive(pushPoll("orders", "g"))
+	if _, got = c.receive(pushPoll("orders", "g")); len(got) != 1 {
+		t.Fatalf("got %d messages", len(got))
+	}
 	for range 2 { // and twice is fine
 		bye, err := c.NotifyClientTermination(c.ctx(), &v2.NotifyClientTerminationRequest{Group: named("g")})
 		if err != nil {

@@ -207,7 +207,6 @@ func New(cfg Config, deps Deps) (*Front, error) {
 		// are found by pings.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: 30 * time.Minute}),
 		grpc.WaitForHandlers(true),
-		grpc.SharedWriteBuffer(true), // most connections are idle most of the time
 	)
 	v2.RegisterMessagingServiceServer(f.server, &service{f: f})
 	healthpb.RegisterHealthServer(f.server, f.health)

@@ -225,3 +225,49 @@ func posts(requests []fakeapi.Request, suffix string) int {
 	}
 	return n
 }
+
+// B182: with replies lost and servers unavailable now and then, everything
+// ends clean: nothing failed, nothing twice, no orphan on the server.
+func TestApply_badWeather(t *testing.T) {
+	a, s := newFake(t)
+	var n atomic.Int32
+	a.Wrap(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch i := n.Add(1); {
+			case i%7 == 0:
+				problem(w, http.StatusServiceUnavailable, "unavailable", "try again")
+			case i%11 == 0:
+				next.ServeHTTP(nowhere{}, r)
+				panic(http.ErrAbortHandler) // done, but nobody hears of it
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	w := newWorkspace(t, s)
+	w.config(`
+resource "sluice_topic" "t" {
+  count        = 15
+  namespace_id = %[1]q
+  name         = "t${count.index}"
+}
+resource "sluice_consumer_group" "g" {
+  count        = 15
+  namespace_id = %[1]q
+  name         = "g${count.index}"
+}
+resource "sluice_api_key" "k" {
+  count = 15
+  name  = "k${count.index}"
+  scope = [{ namespace_id = %[1]q, permissions = ["PUB"] }]
+}
+`, a.Namespace())
+	wantAll(t, w.apply(), "45 added, 0 changed, 0 destroyed")
+	if keys := a.Keys(); keys != 15 {
+		t.Errorf("got %d keys on the server, want 15", keys)
+	}
+	w.must(destroyArgs...)
+	if keys := a.Keys(); keys != 0 {
+		t.Errorf("%d keys are left on the server", keys)
+	}
+}

@@ -282,18 +282,9 @@ func shown(namespaceID string, m message.Message) catalog.StoredMessage {
 			out.Keys = strings.Fields(string(v))
 		case name == message.KeyShardingKey:
 			out.MessageGroup = string(v)
-		case strings.HasPrefix(name, policy.OwnPrefix):
+		case message.SystemKey(k), strings.HasPrefix(name, policy.OwnPrefix):
 		default:
 			out.Properties[name] = string(v)
-		}
-	}
-	for _, name := range []string{message.KeyRetryTopic, message.KeyRealTopic, message.KeyDLQOriginTopic, message.KeyProducerGroup, message.KeyOriginGroup} {
-		if v, ok := out.Properties[name]; ok {
-			if v, ok = bare(namespaceID, v); ok {
-				out.Properties[name] = v
-			} else {
-				delete(out.Properties, name)
-			}
 		}
 	}
 	return out

@@ -188,3 +188,28 @@ next:
 	}
 	return dst
 }
+
+// systemKeys are the properties that servers and clients give a meaning to.
+var systemKeys = func() map[string]bool {
+	m := map[string]bool{}
+	for _, k := range []string{
+		KeyTags, KeyKeys, KeyUniqueKey, KeyWait, KeyDelay, KeyTimerDelaySec, KeyTimerDelayMs, KeyTimerDeliverMs, KeyTimerOutMs,
+		KeyTimerEnqueueMs, KeyTimerDequeueMs, KeyTimerRollTimes, KeyTimerDeleteKey, KeyTimerDelayLevel, KeyRetryTopic, KeyRealTopic,
+		KeyRealQueueID, KeyOriginMessageID, KeyOriginGroup, KeyReconsumeTime, KeyMaxReconsumeTimes, KeyConsumeStartTime,
+		KeyTransactionPrepared, KeyProducerGroup, KeyCheckImmunityTime, KeyPreparedQueueOffset, KeyCheckTimes, KeyTransactionID,
+		KeyMinOffset, KeyMaxOffset, KeyRegion, KeyTraceOn, KeyCluster, KeyInstanceID, KeyShardingKey, KeyShardingKeyGo, KeyMessageType,
+		KeyCorrelationID, KeyReplyToClient, KeyTTL, KeyArriveTime, KeyPushReplyTime, KeyPopCheckpoint, KeyPopCheckpointOffset,
+		KeyFirstPopTime, KeyDLQOriginTopic, KeyDLQOriginMessageID, KeyBuyerID, KeyTransferFlag, KeyCorrectionFlag, KeyMQ2Flag,
+		KeyRedirect, KeyForwardQueueID, KeyExtendUniqueInfo, KeyDupInfo, KeyInnerNum, KeyInnerBase, KeyCRC32, KeyMultiDispatch,
+		KeyMultiQueueOffset, KeyBornHost, KeyBornTimestamp, KeyTraceContext,
+	} {
+		m[k] = true
+	}
+	return m
+}()
+
+// SystemKey reports whether key is a property of servers and clients; all
+// others are the user's own.
+func SystemKey(key []byte) bool {
+	return systemKeys[string(key)] || bytes.HasPrefix(key, []byte(PrefixTransient))
+}

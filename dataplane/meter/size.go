@@ -29,37 +29,12 @@ func origin(props []byte) (keyID string, protocol byte) {
 	return "", 0
 }
 
-// systemKeys are properties that servers and clients set; the rest is the
-// user's and billed with the body.
-var systemKeys = func() map[string]bool {
-	m := map[string]bool{}
-	for _, k := range []string{
-		message.KeyTags, message.KeyKeys, message.KeyUniqueKey, message.KeyWait, message.KeyDelay, message.KeyTimerDelaySec,
-		message.KeyTimerDelayMs, message.KeyTimerDeliverMs, message.KeyTimerOutMs, message.KeyTimerEnqueueMs,
-		message.KeyTimerDequeueMs, message.KeyTimerRollTimes, message.KeyTimerDeleteKey, message.KeyTimerDelayLevel,
-		message.KeyRetryTopic, message.KeyRealTopic, message.KeyRealQueueID, message.KeyOriginMessageID, message.KeyOriginGroup,
-		message.KeyReconsumeTime, message.KeyMaxReconsumeTimes, message.KeyConsumeStartTime, message.KeyTransactionPrepared,
-		message.KeyProducerGroup, message.KeyCheckImmunityTime, message.KeyPreparedQueueOffset, message.KeyCheckTimes,
-		message.KeyTransactionID, message.KeyMinOffset, message.KeyMaxOffset, message.KeyRegion, message.KeyTraceOn,
-		message.KeyCluster, message.KeyInstanceID, message.KeyShardingKey, message.KeyShardingKeyGo, message.KeyMessageType,
-		message.KeyCorrelationID, message.KeyReplyToClient, message.KeyTTL, message.KeyArriveTime, message.KeyPushReplyTime,
-		message.KeyPopCheckpoint, message.KeyPopCheckpointOffset, message.KeyFirstPopTime, message.KeyDLQOriginTopic,
-		message.KeyDLQOriginMessageID, message.KeyBuyerID, message.KeyTransferFlag, message.KeyCorrectionFlag, message.KeyMQ2Flag,
-		message.KeyRedirect, message.KeyForwardQueueID, message.KeyExtendUniqueInfo, message.KeyDupInfo, message.KeyInnerNum,
-		message.KeyInnerBase, message.KeyCRC32, message.KeyMultiDispatch, message.KeyMultiQueueOffset, message.KeyBornHost,
-		message.KeyBornTimestamp, message.KeyTraceContext,
-	} {
-		m[k] = true
-	}
-	return m
-}()
-
 // Size is what a message weighs on the bill: its body as it came over the wire
 // and the user's properties, in bytes.
 func Size(body, props []byte) uint64 {
 	n := len(body)
 	for k, v := range message.Properties(props) {
-		if !systemKeys[string(k)] && !bytes.HasPrefix(k, []byte(policy.OwnPrefix)) && !bytes.HasPrefix(k, []byte(message.PrefixTransient)) {
+		if !message.SystemKey(k) && !bytes.HasPrefix(k, []byte(policy.OwnPrefix)) {
 			n += len(k) + len(v)
 		}
 	}

@@ -168,6 +168,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	tenantStore := tenantdb.New(s.db, outbox)
 	authStore := controldb.NewAuthStore(s.db, outbox)
 	s.usage = billingdb.New(s.db, now)
+	completeMetric(s.deps.Metrics, s.usage.CompleteThrough)
 
 	var authService *auth.Service
 	source := &remembering{Source: controldb.NewSource(s.db, tenantStore, keyring, func(ctx context.Context) ([]byte, error) { return authService.JWKS(ctx) }), usage: s.usage}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -26,6 +27,21 @@ func httpMetrics(r prometheus.Registerer) httpapi.Observer {
 	return func(route string, status int, took time.Duration) {
 		h.WithLabelValues(route, strconv.Itoa(status)).Observe(took.Seconds())
 	}
+}
+
+// completeMetric shows how old the usage is that is final, when asked.
+func completeMetric(r prometheus.Registerer, completeThrough func(context.Context) (time.Time, error)) {
+	registry(r).MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_usage_complete_through_seconds", Help: "Unix time before which all usage is final; 0 when it cannot be read.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		t, err := completeThrough(ctx)
+		if err != nil {
+			return 0
+		}
+		return float64(t.Unix())
+	}))
 }
 
 func fleetMetrics(r prometheus.Registerer) func(fleet.Event) {

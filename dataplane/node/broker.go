@@ -62,14 +62,14 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 	if b.engine, err = c.policy(filepath.Join(c.Dir, "policy")); err != nil {
 		return nil, err
 	}
-	if err := b.openStorage(c, cfg, ln.Addr()); err != nil {
+	m := newMetrics(c.Metrics, roleBroker)
+	m.policyRevision(b.engine)
+	if err := b.openStorage(c, cfg, ln.Addr(), m); err != nil {
 		return nil, err
 	}
 	if b.client, err = mqclient.New(mqclient.Config{Secret: c.Secret, Remoting: remoting.ClientOptions{Logger: c.Logger}}); err != nil {
 		return nil, err
 	}
-	m := newMetrics(c.Metrics, "broker")
-	m.policyRevision(b.engine)
 	use := &counted{meter: b.meter, metrics: m}
 	core := broker.DefaultConfig()
 	core.Cluster, core.Name, core.Addr, core.NameServers, core.Dir = c.Cluster, cfg.Name, addr, cfg.NameServers, filepath.Join(c.Dir, "core")
@@ -80,7 +80,7 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 	if cfg.MaxInFlight > 0 {
 		core.MaxInFlight = cfg.MaxInFlight
 	}
-	b.core, err = broker.New(core, broker.Deps{Store: b.store, Now: c.Now, Logger: c.Logger, Meter: use, Registrar: mqclient.Registrar{Client: b.client}})
+	b.core, err = broker.New(core, broker.Deps{Store: &timedStore{b.store, m.appendSeconds}, Now: c.Now, Logger: c.Logger, Meter: use, Registrar: mqclient.Registrar{Client: b.client}})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func storeHost(addr net.Addr) (netip.AddrPort, error) {
 
 // openStorage opens meter and store, which need each other: the store feeds
 // the meter's fold, the meter asks where the log ends.
-func (b *Broker) openStorage(c Common, cfg BrokerConfig, addr net.Addr) error {
+func (b *Broker) openStorage(c Common, cfg BrokerConfig, addr net.Addr, m *metrics) error {
 	var err error
 	if cfg.Store.StoreHost, err = storeHost(addr); err != nil {
 		return err
@@ -125,7 +125,10 @@ func (b *Broker) openStorage(c Common, cfg BrokerConfig, addr net.Addr) error {
 	if err != nil {
 		return err
 	}
-	fold := store.Fold{From: b.meter.FoldFrom, Apply: b.meter.Fold}
+	fold := store.Fold{From: b.meter.FoldFrom, Apply: func(offset int64, rec []byte) {
+		b.meter.Fold(offset, rec)
+		m.stored(rec)
+	}}
 	b.store, err = store.Open(cfg.Store, store.Deps{Now: c.Now, Logger: c.Logger, Folds: []store.Fold{fold}})
 	return err
 }

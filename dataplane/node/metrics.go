@@ -1,9 +1,14 @@
 package node
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
+	"github.com/sluicemq/sluice/dataplane/store"
 )
 
 // metrics are the node's Prometheus metrics. Label values are bounded: namespace
@@ -12,46 +17,93 @@ type metrics struct {
 	registry prometheus.Registerer
 	role     string
 	refusals *prometheus.CounterVec
-	messages *prometheus.CounterVec
-	bytes    *prometheus.CounterVec
+
+	// Of a broker only.
+	messagesIn, bytesIn   *prometheus.CounterVec
+	messagesOut, bytesOut *prometheus.CounterVec
+	appendSeconds         prometheus.Histogram
 }
 
 func newMetrics(registry prometheus.Registerer, role string) *metrics {
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 	}
-	m := &metrics{
-		registry: registry, role: role,
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_refused_total", Help: "Requests refused by policy or limits.", ConstLabels: prometheus.Labels{"role": role},
-		}, []string{"code"}),
-	}
+	m := &metrics{registry: registry, role: role, refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_refused_total", Help: "Requests refused by policy or limits.", ConstLabels: prometheus.Labels{"role": role},
+	}, []string{"code"})}
 	registry.MustRegister(m.refusals)
-	if role == "broker" {
-		m.messages = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_broker_messages_out_total", Help: "Messages handed to consumers.",
-		}, []string{"namespace"})
-		m.bytes = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_broker_bytes_out_total", Help: "Stored bytes of messages handed to consumers.",
-		}, []string{"namespace"})
-		registry.MustRegister(m.messages, m.bytes)
+	if role != roleBroker {
+		return m
 	}
+	byNamespace := func(name, help string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"namespace"})
+		registry.MustRegister(c)
+		return c
+	}
+	m.messagesIn = byNamespace("sluice_broker_messages_in_total", "Messages stored since the start, or since the last checkpoint of usage.")
+	m.bytesIn = byNamespace("sluice_broker_bytes_in_total", "Stored bytes of these messages.")
+	m.messagesOut = byNamespace("sluice_broker_messages_out_total", "Messages handed to consumers.")
+	m.bytesOut = byNamespace("sluice_broker_bytes_out_total", "Stored bytes of messages handed to consumers.")
+	m.appendSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "sluice_broker_append_seconds", Help: "Time from handing a message to the store until it has the durability asked for.",
+		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 10),
+	})
+	registry.MustRegister(m.appendSeconds)
 	return m
 }
 
+const (
+	roleBroker  = "broker"
+	roleNameSrv = "namesrv"
+)
+
 func (m *metrics) refused(code string) { m.refusals.WithLabelValues(code).Inc() }
+
+// stored counts a record that a fold over the log sees.
+func (m *metrics) stored(rec []byte) {
+	f, err := message.Parse(rec)
+	if err != nil {
+		return
+	}
+	if prefix, ns, _, ok := policy.SplitPhysical(string(f.Topic)); ok && prefix == "" {
+		m.messagesIn.WithLabelValues(ns).Inc()
+		m.bytesIn.WithLabelValues(ns).Add(float64(len(rec)))
+	}
+}
 
 func (m *metrics) delivered(namespaceID string, records [][]byte) {
 	n := 0
 	for _, r := range records {
 		n += len(r)
 	}
-	m.messages.WithLabelValues(namespaceID).Add(float64(len(records)))
-	m.bytes.WithLabelValues(namespaceID).Add(float64(n))
+	m.messagesOut.WithLabelValues(namespaceID).Add(float64(len(records)))
+	m.bytesOut.WithLabelValues(namespaceID).Add(float64(n))
 }
 
 func (m *metrics) policyRevision(e *policy.Engine) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_policy_revision", Help: "Revision of the policy in force.", ConstLabels: prometheus.Labels{"role": m.role},
 	}, func() float64 { return float64(e.Revision()) }))
+}
+
+// timedStore is the broker's store with its appends timed.
+type timedStore struct {
+	*store.Store
+	seconds prometheus.Histogram
+}
+
+// Append implements broker.Store.
+func (t *timedStore) Append(ctx context.Context, m *message.Message, d store.Durability) (store.Appended, error) {
+	began := time.Now()
+	a, err := t.Store.Append(ctx, m, d)
+	t.seconds.Observe(time.Since(began).Seconds())
+	return a, err
+}
+
+// AppendBatch implements broker.Store; a batch is one observation.
+func (t *timedStore) AppendBatch(ctx context.Context, ms []*message.Message, d store.Durability) ([]store.Appended, error) {
+	began := time.Now()
+	a, err := t.Store.AppendBatch(ctx, ms, d)
+	t.seconds.Observe(time.Since(began).Seconds())
+	return a, err
 }

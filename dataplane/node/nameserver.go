@@ -30,7 +30,7 @@ func NewNameServer(c Common, ln net.Listener) (*NameServer, error) {
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	m := newMetrics(c.Metrics, "namesrv")
+	m := newMetrics(c.Metrics, roleNameSrv)
 	m.policyRevision(engine)
 	routes := namesrv.New(namesrv.Deps{Policy: engine, Refuse: m.refused, Logger: c.Logger, Now: c.Now})
 	server, err := remoting.NewServer(cfg, ln, routes, c.Logger)

@@ -3,6 +3,7 @@ package standalone
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -165,6 +166,25 @@ func TestAdmin_tokenGuardsAllButHealth(t *testing.T) {
 	} {
 		if got := get(c.path, c.token); got != c.want {
 			t.Errorf("%s with token %.5q: %d, want %d", c.path, c.token, got, c.want)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Addresses().Admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sluice_policy_revision", "sluice_fleet_drift_total", "sluice_broker_append_seconds", "sluice_usage_complete_through_seconds"} {
+		if !strings.Contains(string(body), "\n"+name) {
+			t.Errorf("metric %s is missing", name)
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
+
+	"github.com/sluicemq/sluice/dataplane/policy"
 )
 
 // maxAcks bounds the entries of one acknowledgement.
@@ -56,12 +58,16 @@ func (c *call) ack(req *v2.AckMessageRequest) ([]*v2.AckMessageResultEntry, erro
 	return entries, nil
 }
 
-// consuming admits a call that touches received messages.
+// consuming admits the caller to consume a topic with a group.
 func (c *call) consuming(topic, group *v2.Resource) (physicalTopic, physicalGroup string, err error) {
-	if err := c.in(topic, group); err != nil {
+	if err = c.in(topic, group); err != nil {
 		return "", "", err
 	}
-	return c.topicGroup(topic, group)
+	if physicalTopic, err = c.topic(topic, policy.OperationSub); err != nil {
+		return "", "", err
+	}
+	physicalGroup, err = c.group(group, policy.OperationSub)
+	return physicalTopic, physicalGroup, err
 }
 
 // ChangeInvisibleDuration makes a received message come again at another time.

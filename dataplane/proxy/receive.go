@@ -64,10 +64,7 @@ func (s *service) ReceiveMessage(req *v2.ReceiveMessageRequest, rs grpc.ServerSt
 // was revoked or left meanwhile, it is given back.
 func (c *call) receive(ctx context.Context, req *v2.ReceiveMessageRequest) (*batch, error) {
 	name := req.GetMessageQueue().GetTopic()
-	if err := c.in(name, req.GetGroup()); err != nil {
-		return nil, err
-	}
-	topic, group, err := c.topicGroup(name, req.GetGroup())
+	topic, group, err := c.consuming(name, req.GetGroup())
 	if err != nil {
 		return nil, err
 	}

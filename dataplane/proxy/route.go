@@ -42,9 +42,13 @@ func (c *call) topicConfig(r *v2.Resource, ops ...policy.Operation) (store.Topic
 	if err != nil {
 		return store.TopicConfig{}, err
 	}
-	t, ok := c.f.core.Topic(physical)
+	return c.existing(physical)
+}
+
+func (c *call) existing(topic string) (store.TopicConfig, error) {
+	t, ok := c.f.core.Topic(topic)
 	if !ok {
-		return t, &broker.Error{Code: broker.CodeTopicNotFound, Text: "the topic does not exist: create it first", Topic: physical}
+		return t, &broker.Error{Code: broker.CodeTopicNotFound, Text: "the topic does not exist: create it first", Topic: topic}
 	}
 	return t, nil
 }
@@ -103,16 +107,13 @@ func acceptedTypes(t store.TopicConfig) []v2.MessageType {
 func (s *service) QueryAssignment(ctx context.Context, req *v2.QueryAssignmentRequest) (*v2.QueryAssignmentResponse, error) {
 	resp := &v2.QueryAssignmentResponse{}
 	resp.Status = s.f.serve(ctx, "query_assignment", func(c *call) error {
-		if err := c.in(req.GetTopic(), req.GetGroup()); err != nil {
-			return err
-		}
-		topic, group, err := c.topicGroup(req.GetTopic(), req.GetGroup())
+		topic, group, err := c.consuming(req.GetTopic(), req.GetGroup())
 		if err != nil {
 			return err
 		}
-		t, ok := s.f.core.Topic(topic)
-		if !ok {
-			return &broker.Error{Code: broker.CodeTopicNotFound, Text: "the topic does not exist: create it first", Topic: topic}
+		t, err := c.existing(topic)
+		if err != nil {
+			return err
 		}
 		if t.Perm&store.PermRead == 0 {
 			return &broker.Error{Code: broker.CodeNoPermission, Text: "no readable queue", Topic: topic}
@@ -130,15 +131,6 @@ func (s *service) QueryAssignment(ctx context.Context, req *v2.QueryAssignmentRe
 		return nil
 	})
 	return resp, nil
-}
-
-// topicGroup admits the caller to consume a topic with a group.
-func (c *call) topicGroup(topic, group *v2.Resource) (physicalTopic, physicalGroup string, err error) {
-	if physicalTopic, err = c.topic(topic, policy.OperationSub); err != nil {
-		return "", "", err
-	}
-	physicalGroup, err = c.group(group, policy.OperationSub)
-	return physicalTopic, physicalGroup, err
 }
 
 // unordered refuses groups that want order, which receiving cannot keep yet:

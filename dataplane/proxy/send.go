@@ -295,20 +295,16 @@ func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsContro
 var reservedKeys = func() map[string]bool {
 	m := map[string]bool{"_SYS_MSG_PRIORITY_": true, "__LITE_TOPIC": true, "LITE_TOPIC": true}
 	for _, k := range []string{
-		message.KeyTags, message.KeyKeys, message.KeyUniqueKey, message.KeyWait, message.KeyDelay, message.KeyTimerDelaySec,
-		message.KeyTimerDelayMs, message.KeyTimerDeliverMs, message.KeyTimerOutMs, message.KeyTimerEnqueueMs,
-		message.KeyTimerDequeueMs, message.KeyTimerRollTimes, message.KeyTimerDeleteKey, message.KeyTimerDelayLevel,
-		message.KeyRetryTopic, message.KeyRealTopic, message.KeyRealQueueID, message.KeyOriginMessageID, message.KeyOriginGroup,
-		message.KeyReconsumeTime, message.KeyMaxReconsumeTimes, message.KeyConsumeStartTime, message.KeyTransactionPrepared,
-		message.KeyProducerGroup, message.KeyCheckImmunityTime, message.KeyPreparedQueueOffset, message.KeyCheckTimes,
-		message.KeyTransactionID, message.KeyMinOffset, message.KeyMaxOffset, message.KeyRegion, message.KeyTraceOn,
-		message.KeyCluster, message.KeyInstanceID, message.KeyShardingKey, message.KeyShardingKeyGo, message.KeyMessageType,
-		message.KeyCorrelationID, message.KeyReplyToClient, message.KeyTTL, message.KeyArriveTime, message.KeyPushReplyTime,
-		message.KeyPopCheckpoint, message.KeyPopCheckpointOffset, message.KeyFirstPopTime, message.KeyDLQOriginTopic,
-		message.KeyDLQOriginMessageID, message.KeyBuyerID, message.KeyTransferFlag, message.KeyCorrectionFlag, message.KeyMQ2Flag,
-		message.KeyRedirect, message.KeyForwardQueueID, message.KeyExtendUniqueInfo, message.KeyDupInfo, message.KeyInnerNum,
-		message.KeyInnerBase, message.KeyCRC32, message.KeyMultiDispatch, message.KeyMultiQueueOffset, message.KeyBornHost,
-		message.KeyBornTimestamp, message.KeyTraceContext,
+		message.KeyTags, message.KeyKeys, message.KeyUniqueKey, message.KeyWait, message.KeyDelay, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs,
+		message.KeyTimerOutMs, message.KeyTimerEnqueueMs, message.KeyTimerDequeueMs, message.KeyTimerRollTimes, message.KeyTimerDeleteKey, message.KeyTimerDelayLevel,
+		message.KeyRetryTopic, message.KeyRealTopic, message.KeyRealQueueID, message.KeyOriginMessageID, message.KeyOriginGroup, message.KeyReconsumeTime,
+		message.KeyMaxReconsumeTimes, message.KeyConsumeStartTime, message.KeyTransactionPrepared, message.KeyProducerGroup, message.KeyCheckImmunityTime,
+		message.KeyPreparedQueueOffset, message.KeyCheckTimes, message.KeyTransactionID, message.KeyMinOffset, message.KeyMaxOffset, message.KeyRegion, message.KeyTraceOn,
+		message.KeyCluster, message.KeyInstanceID, message.KeyShardingKey, message.KeyShardingKeyGo, message.KeyMessageType, message.KeyCorrelationID, message.KeyReplyToClient,
+		message.KeyTTL, message.KeyArriveTime, message.KeyPushReplyTime, message.KeyPopCheckpoint, message.KeyPopCheckpointOffset, message.KeyFirstPopTime,
+		message.KeyDLQOriginTopic, message.KeyDLQOriginMessageID, message.KeyBuyerID, message.KeyTransferFlag, message.KeyCorrectionFlag, message.KeyMQ2Flag,
+		message.KeyRedirect, message.KeyForwardQueueID, message.KeyExtendUniqueInfo, message.KeyDupInfo, message.KeyInnerNum, message.KeyInnerBase, message.KeyCRC32,
+		message.KeyMultiDispatch, message.KeyMultiQueueOffset, message.KeyBornHost, message.KeyBornTimestamp, message.KeyTraceContext,
 	} {
 		m[k] = true
 	}

@@ -6,8 +6,7 @@ import (
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
 )
 
-// What the protocol has and this server not yet. Callers are admitted first:
-// who may not call learns nothing, not even what is missing.
+// What the protocol has and this server not yet; callers are admitted first.
 
 // EndTransaction is refused: no transactional message was taken.
 func (s *service) EndTransaction(ctx context.Context, req *v2.EndTransactionRequest) (*v2.EndTransactionResponse, error) {

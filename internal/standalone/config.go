@@ -284,9 +284,5 @@ func (c *Config) validate() error {
 
 // list splits a setting that holds several addresses.
 func list(text string) []string {
-	var out []string
-	for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
-		out = append(out, s)
-	}
-	return out
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
 }

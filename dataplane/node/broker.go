@@ -186,7 +186,10 @@ func (b *Broker) drain(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	b.core.Drain() // parked polls are answered, so that no connection waits for them
-	return errors.Join(b.server.Shutdown(grace), b.server.Close(), b.front.Close(grace))
+	var both errgroup.Group
+	both.Go(func() error { return errors.Join(b.server.Shutdown(grace), b.server.Close()) })
+	both.Go(func() error { return b.front.Close(grace) })
+	return both.Wait()
 }
 
 // Close gives back what New opened, for a node that never ran.

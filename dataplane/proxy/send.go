@@ -290,27 +290,7 @@ func checkUser(user map[string]string) error {
 
 func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 
-// reservedKeys are property names that mean something to servers or clients.
-// A user cannot set them, and does not see them among the user properties.
-var reservedKeys = func() map[string]bool {
-	m := map[string]bool{"_SYS_MSG_PRIORITY_": true, "__LITE_TOPIC": true, "LITE_TOPIC": true}
-	for _, k := range []string{
-		message.KeyTags, message.KeyKeys, message.KeyUniqueKey, message.KeyWait, message.KeyDelay, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs,
-		message.KeyTimerOutMs, message.KeyTimerEnqueueMs, message.KeyTimerDequeueMs, message.KeyTimerRollTimes, message.KeyTimerDeleteKey, message.KeyTimerDelayLevel,
-		message.KeyRetryTopic, message.KeyRealTopic, message.KeyRealQueueID, message.KeyOriginMessageID, message.KeyOriginGroup, message.KeyReconsumeTime,
-		message.KeyMaxReconsumeTimes, message.KeyConsumeStartTime, message.KeyTransactionPrepared, message.KeyProducerGroup, message.KeyCheckImmunityTime,
-		message.KeyPreparedQueueOffset, message.KeyCheckTimes, message.KeyTransactionID, message.KeyMinOffset, message.KeyMaxOffset, message.KeyRegion, message.KeyTraceOn,
-		message.KeyCluster, message.KeyInstanceID, message.KeyShardingKey, message.KeyShardingKeyGo, message.KeyMessageType, message.KeyCorrelationID, message.KeyReplyToClient,
-		message.KeyTTL, message.KeyArriveTime, message.KeyPushReplyTime, message.KeyPopCheckpoint, message.KeyPopCheckpointOffset, message.KeyFirstPopTime,
-		message.KeyDLQOriginTopic, message.KeyDLQOriginMessageID, message.KeyBuyerID, message.KeyTransferFlag, message.KeyCorrectionFlag, message.KeyMQ2Flag,
-		message.KeyRedirect, message.KeyForwardQueueID, message.KeyExtendUniqueInfo, message.KeyDupInfo, message.KeyInnerNum, message.KeyInnerBase, message.KeyCRC32,
-		message.KeyMultiDispatch, message.KeyMultiQueueOffset, message.KeyBornHost, message.KeyBornTimestamp, message.KeyTraceContext,
-	} {
-		m[k] = true
-	}
-	return m
-}()
-
+// reserved reports whether a property means something to servers or clients.
 func reserved(key string) bool {
-	return reservedKeys[key] || strings.HasPrefix(key, policy.OwnPrefix) || strings.HasPrefix(key, message.PrefixTransient)
+	return message.SystemKey([]byte(key)) || strings.HasPrefix(key, policy.OwnPrefix)
 }

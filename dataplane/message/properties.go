@@ -71,6 +71,8 @@ const (
 	KeyBornHost            = "__BORNHOST"
 	KeyBornTimestamp       = "BORN_TIMESTAMP"
 	KeyTraceContext        = "TRACE_CONTEXT"
+	KeyPriority            = "_SYS_MSG_PRIORITY_"
+	KeyLiteTopic           = "__LITE_TOPIC"
 	PrefixTransient        = "__RMQ.TRANSIENT." // never stored
 )
 
@@ -201,7 +203,7 @@ var systemKeys = func() map[string]bool {
 		KeyCorrelationID, KeyReplyToClient, KeyTTL, KeyArriveTime, KeyPushReplyTime, KeyPopCheckpoint, KeyPopCheckpointOffset,
 		KeyFirstPopTime, KeyDLQOriginTopic, KeyDLQOriginMessageID, KeyBuyerID, KeyTransferFlag, KeyCorrectionFlag, KeyMQ2Flag,
 		KeyRedirect, KeyForwardQueueID, KeyExtendUniqueInfo, KeyDupInfo, KeyInnerNum, KeyInnerBase, KeyCRC32, KeyMultiDispatch,
-		KeyMultiQueueOffset, KeyBornHost, KeyBornTimestamp, KeyTraceContext,
+		KeyMultiQueueOffset, KeyBornHost, KeyBornTimestamp, KeyTraceContext, KeyPriority, KeyLiteTopic,
 	} {
 		m[k] = true
 	}

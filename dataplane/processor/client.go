@@ -300,11 +300,26 @@ func (p *Processor) consumerList(r *request) (*wire.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := p.b.ConsumerIDs(group)
+	ids := queueSharers(p.b, group)
 	if len(ids) == 0 {
 		return p.reply(r, wire.SystemError, "consumer_not_online", "no consumer of the group is online here", ""), nil
 	}
 	return r.json(wire.ConsumerList{ConsumerIDs: ids})
+}
+
+// queueSharers are the members among which clients of this protocol divide the
+// queues. Members of the other protocol own no queues: the broker hands them
+// messages one by one, and a queue divided to one of them would be read by
+// nobody.
+func queueSharers(b *broker.Broker, group string) []string {
+	members, _ := b.Members(group)
+	var ids []string
+	for _, c := range members.Clients {
+		if c.Protocol != broker.ProtocolGRPC {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
 }
 
 func connections(clients []*broker.Client) []wire.Connection {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
@@ -497,12 +498,20 @@ func TestNotify_membersHearOfChanges(t *testing.T) {
 	if got := <-pushed; got != "one g" {
 		t.Errorf("leave by a closed connection: %q", got)
 	}
-	if got := e.core.ConsumerIDs(nsA + "%g"); len(got) != 1 {
-		t.Errorf("members: %v", got)
-	}
 	ids := e.core.ConsumerIDs(nsA + "%g")
 	if len(ids) != 1 || ids[0] != "one" {
 		t.Errorf("members: %v", ids)
+	}
+	// A gRPC member of the same group owns no queues: members that divide
+	// queues among themselves must not leave any to it.
+	err := e.core.Heartbeat(&broker.Client{ID: "grpc", Protocol: broker.ProtocolGRPC}, nil, []broker.Consumer{{Group: nsA + "%g", MessageModel: "CLUSTERING"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := e.must("slk_a", wire.GetConsumerListByGroup, map[string]string{"consumerGroup": "g"}, nil)
+	var list wire.ConsumerList
+	if err := json.Unmarshal(r.Body, &list); err != nil || len(list.ConsumerIDs) != 1 || list.ConsumerIDs[0] != "one" {
+		t.Errorf("who divides the queues: %s, %v", r.Body, err)
 	}
 }
 

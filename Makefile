@@ -31,7 +31,7 @@ console/dist/index.html: console/node_modules/.package-lock.json $(CONSOLE_SOURC
 .PHONY: test
 test: build ## set up what tests need (Debian packages as root) and run all of them
 	cd console && npm run --silent test
-	scripts/test-services.sh $(GO) test -timeout 40m ./...
+	scripts/test-services.sh scripts/go-test.sh -timeout 40m
 
 .PHONY: check
 check: console/node_modules/.package-lock.json ## format, vet, staticcheck, import fences, generated code clean, tests under the race detector
@@ -41,7 +41,7 @@ check: console/node_modules/.package-lock.json ## format, vet, staticcheck, impo
 	$(GO) test ./internal/arch
 	cd console && npm run --silent check
 	scripts/generate-clean.sh
-	scripts/test-services.sh $(GO) test -race -timeout 80m ./...
+	scripts/test-services.sh scripts/go-test.sh -race -timeout 80m
 
 .PHONY: generate
 generate: console/node_modules/.package-lock.json ## regenerate all generated code

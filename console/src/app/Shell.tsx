@@ -250,7 +250,7 @@ function Reauthenticate() {
           <Input type="email" autoComplete="username" />
         </Form.Item>
         <Form.Item name="password" label={t('form.password')} rules={[{ required: true, message: t('form.required') }]}>
-          <Input.Password autoComplete="current-password" />
+          <Input type="password" autoComplete="current-password" />
         </Form.Item>
       </Form>
     </Modal>

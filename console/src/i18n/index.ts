@@ -44,6 +44,7 @@ export async function startI18n(): Promise<void> {
   await i18next.use(initReactI18next).init({
     lng,
     fallbackLng: false,
+    showSupportNotice: false,
     resources: { [lng]: { translation: first.default } },
     interpolation: { escapeValue: false },
     react: { useSuspense: false },

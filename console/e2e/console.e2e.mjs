@@ -93,7 +93,12 @@ async function main() {
     mkdirSync(shots, { recursive: true });
   }
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
-  const context = await browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 900 } });
+  // Without motion, so that colours are not measured half way between two themes.
+  const context = await browser.newContext({
+    locale: 'en-US',
+    reducedMotion: 'reduce',
+    viewport: { width: 1280, height: 900 },
+  });
   page = await context.newPage();
   page.setDefaultTimeout(patience);
   page.on('console', (m) => m.type() === 'error' && failures.push(`console: ${m.text()} (${m.location().url})`));

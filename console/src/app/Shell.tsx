@@ -14,6 +14,9 @@ import { lastNamespace, rememberNamespace, useMe, useNamespaces } from './data';
 import { ProblemView } from './ui';
 import { useSave } from './useSave';
 
+// Read at each draw: whoever asks the system for less motion gets none.
+const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
+
 /** The frame of every page of the console: who, where in it, and the way to the rest. */
 export function Shell() {
   const { t, i18n } = useTranslation();
@@ -37,6 +40,7 @@ export function Shell() {
           colorBgContainer: dark ? '#1b2029' : '#ffffff',
           colorBgElevated: dark ? '#232935' : '#ffffff',
           borderRadius: 8,
+          motion: !calm.matches,
         },
       }}
     >

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -189,6 +190,13 @@ func (b *fakeBroker) Policy(context.Context) (uint64, string, error) {
 	return b.engine.Revision(), b.engine.Hash(), b.up()
 }
 
+// signed asks the policy whether a key may call.
+func (b *fakeBroker) signed(key, secret string) (*policy.Principal, error) {
+	ext := map[string]string{}
+	policy.SignRemoting(ext, nil, key, []byte(secret))
+	return b.engine.AuthenticateRemoting(policy.RemotingRequest{ExtFields: ext, Remote: netip.MustParseAddr("127.0.0.1")})
+}
+
 func (b *fakeBroker) Topics(context.Context) (map[string]TopicConfig, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -349,11 +357,18 @@ func TestFleet_carriesChangesAndReports(t *testing.T) {
 		if got, _ := b.broker.topic("nsaaaaaa%orders"); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		source.key("slk_1", func(k *catalog.DesiredKey) { k.State, k.Revision = tenant.KeyRevoked, 2 })
-		b.Wake("")
-		synctest.Wait()
-		if source.readyAt("slk_1") != 2 {
-			t.Error("revocation was not reported")
+		for i, state := range []tenant.KeyState{tenant.KeyDisabled, tenant.KeyActive, tenant.KeyRevoked} {
+			revision := int64(i + 2)
+			source.key("slk_1", func(k *catalog.DesiredKey) { k.State, k.Revision = state, revision })
+			b.Wake("")
+			synctest.Wait()
+			if source.readyAt("slk_1") != revision {
+				t.Errorf("%s was not reported", state)
+			}
+			_, err := b.broker.signed("slk_1", "s")
+			if in := err == nil; in != (state == tenant.KeyActive) {
+				t.Errorf("a key that is %s: let in %v, %v", state, in, err)
+			}
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (m *model) snapshot(issuer string) *policy.Snapshot {
 }
 
 func policyKey(k catalog.DesiredKey) policy.Key {
-	p := policy.Key{Secret: k.Secret, TenantID: k.TenantID, Revoked: k.State == tenant.KeyRevoked, ExpiresAt: k.ExpiresAt}
+	p := policy.Key{Secret: k.Secret, TenantID: k.TenantID, Revoked: k.State == tenant.KeyRevoked, Disabled: k.State == tenant.KeyDisabled, ExpiresAt: k.ExpiresAt}
 	for _, c := range k.AllowedCIDRs {
 		p.AllowedCIDRs = append(p.AllowedCIDRs, c.String())
 	}

@@ -101,7 +101,7 @@ func sameKey(old, c *compiled, id string, key Key) bool {
 }
 
 func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespace) (*Principal, error) {
-	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, revoked: key.Revoked, expires: key.ExpiresAt}
+	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, revoked: key.Revoked, disabled: key.Disabled, expires: key.ExpiresAt}
 	for _, text := range key.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {

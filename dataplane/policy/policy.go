@@ -48,6 +48,7 @@ func (o Operation) String() string {
 const (
 	CodeUnauthenticated   = "unauthenticated"     // no credential, unknown key, or wrong signature: one answer for all three
 	CodeKeyRevoked        = "key_revoked"         // the signature is right, the key was revoked
+	CodeKeyDisabled       = "key_disabled"        // the signature is right, the key or its owner is switched off
 	CodeKeyExpired        = "key_expired"         // the signature is right, the key's time is over
 	CodeTokenInvalid      = "token_invalid"       // a JWT that is malformed, expired, or not for the message path
 	CodeAddressNotAllowed = "address_not_allowed" // the key's allowed_cidrs do not hold the caller's address

@@ -5,11 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +129,7 @@ func wantCode(t *testing.T, err error, code string) {
 func TestAuthenticateRemoting_refusals(t *testing.T) {
 	f := newFixture(t)
 	f.snapshot.Keys["slk_old"] = Key{Secret: "secret-old", TenantID: "ten_a", ExpiresAt: &testNow, Scopes: []Scope{all("aaaaaaaa")}}
+	f.snapshot.Keys["slk_off"] = Key{Secret: "secret-off", TenantID: "ten_a", Disabled: true, Scopes: []Scope{all("aaaaaaaa")}}
 	f.snapshot.Keys["slk_empty"] = Key{TenantID: "ten_a", Scopes: []Scope{all("aaaaaaaa")}}
 	f.apply(2)
 	for _, c := range []struct{ name, key, secret, code string }{
@@ -137,6 +140,8 @@ func TestAuthenticateRemoting_refusals(t *testing.T) {
 		{"key without a secret", "slk_empty", "", CodeUnauthenticated},
 		{"revoked", "slk_dead", "secret-dead", CodeKeyRevoked},
 		{"revoked with the wrong secret tells nothing", "slk_dead", "x", CodeUnauthenticated},
+		{"disabled", "slk_off", "secret-off", CodeKeyDisabled},
+		{"disabled with the wrong secret tells nothing", "slk_off", "x", CodeUnauthenticated},
 		{"expired at this very moment", "slk_old", "secret-old", CodeKeyExpired},
 		{"address outside", "slk_local", "secret-local", CodeAddressNotAllowed},
 	} {
@@ -329,6 +334,10 @@ func TestApply_refusesWhatDoesNotFit(t *testing.T) {
 	for i := range good {
 		bad := append([]byte(nil), good...)
 		bad[i] ^= 0x04
+		var was, is envelope
+		if json.Unmarshal(good, &was) == nil && json.Unmarshal(bad, &is) == nil && reflect.DeepEqual(was, is) {
+			continue // the same envelope in another spelling: base64 has bits that say nothing
+		}
 		if rev, err := f.Apply(bad); err == nil && rev != 1 {
 			t.Fatalf("byte %d flipped was taken as revision %d", i, rev)
 		}

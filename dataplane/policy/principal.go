@@ -14,15 +14,16 @@ const SystemKeyID = "sluice-system"
 // Principal is an authenticated caller: an API key (or a token made from one),
 // or the system. It is immutable.
 type Principal struct {
-	engine  *Engine
-	id      string
-	secret  []byte
-	tenant  string
-	system  bool
-	revoked bool
-	expires *time.Time
-	cidrs   []netip.Prefix
-	scopes  []scope
+	engine   *Engine
+	id       string
+	secret   []byte
+	tenant   string
+	system   bool
+	revoked  bool
+	disabled bool
+	expires  *time.Time
+	cidrs    []netip.Prefix
+	scopes   []scope
 
 	token   *Principal // set for a token: the key that it was made from
 	tokenID string
@@ -39,7 +40,7 @@ func (p *Principal) KeyID() string { return p.id }
 func (p *Principal) TenantID() string { return p.tenant }
 
 // Live reports whether the caller would still be let in: false once the key
-// was revoked, changed, or its time is over. Long polls and open connections
+// was revoked, disabled, changed, or its time is over. Long polls and open connections
 // ask it again when the policy changed.
 func (p *Principal) Live() bool {
 	if p.system {
@@ -52,7 +53,7 @@ func (p *Principal) Live() bool {
 	if p.token != nil {
 		key = p.token
 	}
-	return !key.revoked && p.engine.current.Load().principals[p.id] == key
+	return !key.revoked && !key.disabled && p.engine.current.Load().principals[p.id] == key
 }
 
 // admit checks what may be told only to a caller who proved the secret.
@@ -62,6 +63,9 @@ func (p *Principal) admit(remote netip.Addr) *Refusal {
 	}
 	if p.revoked {
 		return refuse(CodeKeyRevoked, "the API key %s was revoked: use another key", p.id)
+	}
+	if p.disabled {
+		return refuse(CodeKeyDisabled, "the API key %s or its service account is disabled: enable it or use another key", p.id)
 	}
 	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
 		return refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))

@@ -28,12 +28,13 @@ type TokenKey struct {
 	Public ed25519.PublicKey `json:"public"`
 }
 
-// Key is an API key. A revoked key stays as long as its owner may still sign
-// with it, so that the refusal can say what happened.
+// Key is an API key. A revoked or disabled key stays as long as its owner may
+// still sign with it, so that the refusal can say what happened.
 type Key struct {
 	Secret       string     `json:"secret"`
 	TenantID     string     `json:"tenant_id"`
 	Revoked      bool       `json:"revoked,omitempty"`
+	Disabled     bool       `json:"disabled,omitempty"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
 	AllowedCIDRs []string   `json:"allowed_cidrs,omitempty"` // empty: every address
 	Scopes       []Scope    `json:"scopes"`

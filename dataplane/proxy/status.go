@@ -41,6 +41,7 @@ func notYet(format string, args ...any) *failure {
 var refusalCodes = map[string]v2.Code{
 	policy.CodeUnauthenticated:   v2.Code_UNAUTHORIZED,
 	policy.CodeKeyRevoked:        v2.Code_UNAUTHORIZED,
+	policy.CodeKeyDisabled:       v2.Code_UNAUTHORIZED,
 	policy.CodeKeyExpired:        v2.Code_UNAUTHORIZED,
 	policy.CodeTokenInvalid:      v2.Code_UNAUTHORIZED,
 	policy.CodeAddressNotAllowed: v2.Code_UNAUTHORIZED,

@@ -287,18 +287,45 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 		}
 		return s.keyPrincipal(ctx, k, from)
 	}
-	live, err := s.live(ctx, c.SessionID)
+	return s.sessionPrincipal(ctx, c.SessionID, c.TenantID, c.Subject)
+}
+
+// StillMay answers whether a caller that was let in before would be let in now
+// and may still do what action needs: for requests that last. The token that
+// it came with may have run out meanwhile; the session or the key behind it
+// may not.
+func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission, from netip.Addr) error {
+	if p.KeyID != "" {
+		k, err := s.d.Tenants.KeyByID(ctx, p.KeyID)
+		if err != nil {
+			return unknownKey(err)
+		}
+		now, err := s.keyPrincipal(ctx, k, from)
+		if err != nil {
+			return err
+		}
+		return May(now, action)
+	}
+	now, err := s.sessionPrincipal(ctx, p.SessionID, p.TenantID, p.ID)
+	if err != nil {
+		return err
+	}
+	return May(now, action)
+}
+
+func (s *Service) sessionPrincipal(ctx context.Context, sessionID, tenantID, userID tenant.ID) (*Principal, error) {
+	live, err := s.live(ctx, sessionID)
 	if err != nil {
 		return nil, err
 	}
 	if !live {
 		return nil, errBadRefresh
 	}
-	m, err := s.d.Tenants.Member(ctx, c.TenantID, c.Subject)
+	m, err := s.d.Tenants.Member(ctx, tenantID, userID)
 	if err != nil {
 		return nil, gone(err)
 	}
-	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: c.SessionID, Name: m.Name}, nil
+	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, Name: m.Name}, nil
 }
 
 var errBadKey = unauthenticated("key_invalid", "the API key id or its secret is wrong")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sluicemq/sluice/console"
 	"github.com/sluicemq/sluice/controlplane/mail"
 	"github.com/sluicemq/sluice/internal/errs"
 )
@@ -44,7 +45,12 @@ func (s *server) console(c *gin.Context) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	data, err := fs.ReadFile(s.d.Console, name)
+	file, encoding := console.Encoded(s.d.Console, name, c.GetHeader("Accept-Encoding"))
+	h.Set("Vary", "Accept-Encoding")
+	if encoding != "" {
+		h.Set("Content-Encoding", encoding)
+	}
+	data, err := fs.ReadFile(s.d.Console, file)
 	if err != nil {
 		s.fail(c, errs.E(errs.NotFound, "no such file: %s", clip(name)).WithReason("console_missing"))
 		return

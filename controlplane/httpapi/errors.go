@@ -77,7 +77,9 @@ func (s *server) fail(c *gin.Context, err error) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		h.Add("WWW-Authenticate", `Bearer realm="sluice"`)
-		h.Add("WWW-Authenticate", `Basic realm="sluice"`)
+		if !fromPage(c.Request) {
+			h.Add("WWW-Authenticate", `Basic realm="sluice"`)
+		}
 	}
 	body, merr := json.Marshal(p)
 	if merr != nil {
@@ -134,4 +136,11 @@ func (s *server) base(r *http.Request) string {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host
+}
+
+// fromPage reports whether a script of a page made the request, as the console does. Browsers answer a Basic challenge
+// to such a call with a sign-in window of their own and hold the answer back until the user closes it.
+func fromPage(r *http.Request) bool {
+	mode := r.Header.Get("Sec-Fetch-Mode")
+	return r.Header.Get("Origin") != "" || (mode != "" && mode != "navigate") || strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ")
 }

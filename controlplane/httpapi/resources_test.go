@@ -562,6 +562,66 @@ func TestTail_showsMessagesAsTheyArrive(t *testing.T) {
 	}
 }
 
+// A tail that is open when its reader loses the right to read ends by itself,
+// and says why.
+func TestTail_endsWithTheRightToRead(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite)
+	p := s.signUp("ada@example.com")
+	ctx := t.Context()
+	key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "watcher", ControlRole: ptr(api.ControlRole("developer"))}))
+	check(t, err)
+	_, err = apiclient.Created(p.sdk.CreateTopicWithResponse(ctx, p.NamespaceId, nil, api.TopicCreate{Name: "short"}))
+	check(t, err)
+	for _, c := range []struct {
+		name, topic, code string
+		basic             bool
+		end               func() error
+	}{
+		{"topic deleted", "short", "not_found", true, func() error {
+			_, err := p.sdk.DeleteTopicWithResponse(ctx, p.NamespaceId, "short", nil)
+			return err
+		}},
+		{"key disabled", "hello", "key_disabled", true, func() error {
+			_, err := apiclient.OK(p.sdk.UpdateApiKeyWithResponse(ctx, key.Id, nil, api.ApiKeyUpdate{Disabled: ptr(true)}))
+			return err
+		}},
+		{"session ended", "hello", "session_invalid", false, func() error {
+			resp, err := p.web.Post(s.server.URL+"/v1/auth/sign-out", "", nil)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(ctx, "GET", s.server.URL+"/v1/namespaces/"+p.NamespaceId+"/topics/"+c.topic+"/tail", nil)
+			check(t, err)
+			req.Header.Set("Authorization", "Bearer "+p.AccessToken)
+			if c.basic {
+				req.SetBasicAuth(key.Id, key.Secret)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			check(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			lines := bufio.NewScanner(resp.Body)
+			problem := false
+			for lines.Scan() {
+				switch text := lines.Text(); {
+				case text == "event: ready":
+					check(t, c.end())
+				case text == "event: problem":
+					problem = true
+				case strings.HasPrefix(text, "data: ") && problem && !strings.Contains(text, `"code":"`+c.code+`"`):
+					t.Errorf("problem %s", text)
+				}
+			}
+			if !problem {
+				t.Error("the tail ended without a reason")
+			}
+		})
+	}
+}
+
 func TestAccount_changeAndAudit(t *testing.T) {
 	each(t, func(t *testing.T, s *system) {
 		p := s.signUp("ada@example.com")

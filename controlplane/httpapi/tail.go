@@ -20,6 +20,9 @@ import (
 // and counted.
 const tailBuffer = 256
 
+// tailCheck is how often a tail asks whether its reader may still read.
+const tailCheck = 500 * time.Millisecond
+
 // TailMessages watches messages as they arrive.
 func (s *server) TailMessages(gc context.Context, r TailMessagesRequestObject) (TailMessagesResponseObject, error) {
 	c, ctx := enter(gc)
@@ -120,6 +123,8 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 	}
 	beat := time.NewTicker(t.s.d.Config.KeepAlive)
 	defer beat.Stop()
+	check := time.NewTicker(tailCheck)
+	defer check.Stop()
 	out.comment("tail of " + t.req.Topic)
 	for out.err == nil {
 		select {
@@ -134,6 +139,11 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 			out.message(m)
 		case <-beat.C:
 			out.comment("beat")
+		case <-check.C:
+			if err := t.mayRead(ctx); err != nil && ctx.Err() == nil {
+				out.event("problem", "", t.s.problem(t.c.gin, t.c, err))
+				return out.err
+			}
 		case err := <-ended:
 			done = true
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -146,6 +156,15 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 		}
 	}
 	return out.err
+}
+
+// mayRead is what admission asked when the tail began: keys are revoked, people
+// sign out and topics are deleted while it runs.
+func (t *tail) mayRead(ctx context.Context) error {
+	if err := t.s.d.Auth.StillMay(ctx, t.c.principal, t.c.op.permission, t.c.addr); err != nil {
+		return err
+	}
+	return t.s.d.Catalog.CheckReadable(ctx, t.c.tenantID(), t.req.NamespaceID, t.req.Topic)
 }
 
 // events writes server-sent events; after an error it writes nothing more.

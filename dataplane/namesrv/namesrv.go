@@ -114,11 +114,25 @@ func New(deps Deps) *Server {
 // Table is the route table.
 func (s *Server) Table() *Table { return s.table }
 
-// Run removes silent brokers and closes connections of revoked keys until ctx
-// ends. conns walks over the open connections of the listener.
+// lookPeriod is how often open connections are looked at although the policy
+// did not change: keys and tokens also end by the clock.
+const lookPeriod = 500 * time.Millisecond
+
+// Run removes silent brokers and closes connections of keys that were revoked
+// or have expired, until ctx ends. conns walks over the open connections of the
+// listener.
 func (s *Server) Run(ctx context.Context, conns func(func(*remoting.Conn))) error {
 	t := time.NewTicker(5 * time.Second)
 	defer t.Stop()
+	look := time.NewTicker(lookPeriod)
+	defer look.Stop()
+	closeDead := func() {
+		conns(func(c *remoting.Conn) {
+			if p, ok := c.Value(principalKey{}).(*atomic.Pointer[policy.Principal]); ok && p.Load() != nil && !p.Load().Live() {
+				_ = c.Close()
+			}
+		})
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,11 +142,9 @@ func (s *Server) Run(ctx context.Context, conns func(func(*remoting.Conn))) erro
 				s.log.Warn("broker was silent for too long and left the routes", "broker", name)
 			}
 		case <-s.changed:
-			conns(func(c *remoting.Conn) {
-				if p, ok := c.Value(principalKey{}).(*atomic.Pointer[policy.Principal]); ok && p.Load() != nil && !p.Load().Live() {
-					_ = c.Close()
-				}
-			})
+			closeDead()
+		case <-look.C:
+			closeDead()
 		}
 	}
 }

@@ -259,6 +259,23 @@ func TestRevokedKey_losesItsConnection(t *testing.T) {
 	}
 }
 
+func TestExpiredKey_losesItsConnection(t *testing.T) {
+	f := newFixture(t)
+	end := time.Now().Add(300 * time.Millisecond)
+	k := f.snap.Keys["slk_a"]
+	k.ExpiresAt = &end
+	f.snap.Keys["slk_a"] = k
+	f.apply(2)
+	f.call("slk_a", wire.GetRouteInfoByTopic, map[string]string{"topic": "x"}, nil)
+	conn, err := f.client.Conn(t.Context(), f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	conn.OnClose(func() { close(closed) })
+	<-closed
+}
+
 func TestBrokerConnection_closedRemovesBroker(t *testing.T) {
 	f := newFixture(t)
 	f.call(policy.SystemKeyID, wire.RegisterBroker, brokerExt(), registerBody(t, "aaaaaaaa%orders"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/policy"
@@ -133,18 +134,24 @@ func (s *connState) names(physical, shown string) {
 	s.mu.Unlock()
 }
 
-// Run closes connections whose key was revoked, each time that the policy
-// changed, until ctx ends.
+// lookPeriod is how often open connections are looked at although the policy
+// did not change: keys and tokens also end by the clock.
+const lookPeriod = 500 * time.Millisecond
+
+// Run closes connections whose key was revoked or has expired, until ctx ends.
 func (p *Processor) Run(ctx context.Context, conns func(func(*remoting.Conn))) error {
+	tick := time.NewTicker(lookPeriod)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.changed:
+		case <-tick.C:
 		}
 		conns(func(c *remoting.Conn) {
 			if s, ok := c.Value(stateKey{}).(*connState); ok && !s.live() {
-				p.log.Info("closing connection: its key was revoked or changed", "remote", c.RemoteAddr())
+				p.log.Info("closing connection: its key was revoked, changed, or its time is over", "remote", c.RemoteAddr())
 				_ = c.Close()
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -539,6 +540,28 @@ func TestRevokedKey_closesConnections(t *testing.T) {
 	}
 	if r := e.call("slk_a", wire.HeartBeat, nil, heartbeat(t, "c", "g", "orders", "*")); r.Code != wire.NoPermission || !strings.Contains(r.Remark, policy.CodeKeyRevoked) {
 		t.Errorf("after revocation: %d %s", r.Code, r.Remark)
+	}
+}
+
+// A key whose time is over loses its connections too, although nobody changed
+// the policy.
+func TestExpiredKey_closesConnections(t *testing.T) {
+	e := newEnv(t)
+	end := time.Now().Add(300 * time.Millisecond)
+	k := e.snap.Keys["slk_a"]
+	k.ExpiresAt = &end
+	e.snap.Keys["slk_a"] = k
+	e.apply()
+	e.must("slk_a", wire.HeartBeat, nil, heartbeat(t, "c", "g", "orders", "*"))
+	conn, err := e.client.Conn(t.Context(), e.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	conn.OnClose(func() { close(closed) })
+	<-closed
+	if r := e.call("slk_a", wire.HeartBeat, nil, heartbeat(t, "c", "g", "orders", "*")); !strings.Contains(r.Remark, policy.CodeKeyExpired) {
+		t.Errorf("after its time: %d %s", r.Code, r.Remark)
 	}
 }
 

@@ -263,11 +263,17 @@ func (f *Front) Run(ctx context.Context) error {
 	return nil
 }
 
+// lookPeriod is how often open streams are looked at although the policy did
+// not change: keys and tokens also end by the clock.
+const lookPeriod = 500 * time.Millisecond
+
 // look ends what may not go on: streams of callers whose key was revoked or
 // expired, sessions of silent clients. It renews held messages.
 func (f *Front) look(ctx context.Context) {
 	tick := time.NewTicker(f.cfg.RenewPeriod)
 	defer tick.Stop()
+	soon := time.NewTicker(lookPeriod)
+	defer soon.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -277,8 +283,9 @@ func (f *Front) look(ctx context.Context) {
 		case <-f.changed:
 			f.watches.check()
 			f.sessions.sweep()
-		case <-tick.C:
+		case <-soon.C:
 			f.watches.check()
+		case <-tick.C:
 			f.sessions.sweep()
 			f.sessions.renew()
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"strings"
 	"testing"
+	"time"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
 	"google.golang.org/grpc/metadata"
@@ -108,6 +109,31 @@ func TestRevocation_reachesOpenStreams_B150(t *testing.T) {
 	e.snapshot.Keys["slk_a"] = key
 	e.applyPolicy()
 	want(t, e.client("slk_a").route(named("orders")).GetStatus(), v2.Code_OK)
+}
+
+// A key whose time is over ends open streams within a second, although nobody
+// changed the policy and nothing is due for renewal.
+func TestExpiry_reachesOpenStreams(t *testing.T) {
+	e := newEnv(t, func(c *Config) { c.RenewPeriod = time.Hour })
+	end := e.clock.now().Add(time.Hour)
+	key := e.snapshot.Keys["slk_a"]
+	key.ExpiresAt = &end
+	e.snapshot.Keys["slk_a"] = key
+	e.applyPolicy()
+	ts := e.client("slk_a").telemetry(consumerSettings("g", v2.ClientType_PUSH_CONSUMER, "orders"))
+	if cmd, err := ts.Recv(); err != nil || cmd.GetStatus().GetCode() != v2.Code_OK {
+		t.Fatalf("settings: %v, %v", cmd, err)
+	}
+	e.clock.advance(2 * time.Hour)
+	var last *v2.Status
+	for {
+		cmd, err := ts.Recv()
+		if err != nil {
+			break
+		}
+		last = cmd.GetStatus()
+	}
+	want(t, last, v2.Code_UNAUTHORIZED)
 }
 
 // B151: the namespace comes from the key, whatever the client says.

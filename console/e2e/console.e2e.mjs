@@ -112,7 +112,7 @@ async function main() {
     }
   });
   try {
-    await walk(browser);
+    await walk(context);
     await step('WCAG 2.2 A and AA on every page', async () =>
       check(inaccessible.length === 0, inaccessible.join('\n')),
     );
@@ -123,7 +123,7 @@ async function main() {
   console.log(`console: ok in ${Math.round(performance.now() - started)} ms`);
 }
 
-async function walk() {
+async function walk(context) {
   let ns = '';
 
   /** Sends as another program would: not through the page, with a session of its own. */
@@ -336,6 +336,27 @@ async function walk() {
     });
   }
 
+  await step('a session that ends keeps the form', async () => {
+    await page.goto(`${base}/n/${ns}/topics`);
+    await page.getByTestId('create-topic').click();
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('kept');
+    // The token is refused once and there is no cookie to get another with: the refusals are the point here.
+    const before = failures.length;
+    await context.clearCookies();
+    await page.route('**/topics?wait=10s', (r) => r.fulfill({ status: 401, json: { code: 'token_expired' } }), {
+      times: 1,
+    });
+    await page.getByTestId('submit-topic').click();
+    const again = page.getByRole('dialog', { name: 'Your session has ended' });
+    await again.getByLabel('Password', { exact: true }).fill(password);
+    await look('reauth');
+    await again.getByRole('button', { name: 'Sign in' }).click();
+    await again.waitFor({ state: 'hidden' });
+    failures.splice(before);
+    await page.getByTestId('submit-topic').click();
+    await page.waitForURL(`**/n/${ns}/topics/kept`);
+  });
+
   await step('an odd address shows a page, not a white screen', async () => {
     await page.goto(`${base}/there/is/no/such/page`);
     await page.getByText('There is no such page').waitFor();
@@ -373,6 +394,12 @@ async function walk() {
     await page.waitForURL('**/sign-in?next=*');
     await look('sign-in-zh-dark');
     await page.getByLabel('邮箱地址').fill(email);
+    await page.getByLabel('密码').fill('not the password');
+    // The refusal is the point here; the browser logs it as a failed load.
+    const before = failures.length;
+    await page.getByRole('button', { name: '登录' }).click();
+    await page.getByText('邮箱地址或密码错误').waitFor();
+    failures.splice(before);
     await page.getByLabel('密码').fill(password);
     await page.getByRole('button', { name: '登录' }).click();
     await page.waitForURL('**/quotas');

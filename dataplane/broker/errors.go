@@ -140,6 +140,7 @@ var storeErrors = []struct {
 	{store.ErrMessageTooLarge, CodeBodyTooLarge, "the message body is too large"},
 	{message.ErrBodyTooLarge, CodeBodyTooLarge, "the message body is too large"},
 	{store.ErrPropertiesTooLarge, CodePropertiesTooLarge, "the message properties exceed 32767 bytes"},
+	{store.ErrProperties, CodeIllegalMessage, "the message properties hold a zero byte"},
 	{store.ErrTopic, CodeInvalidParameter, "the topic name is empty or too long"},
 	{store.ErrName, CodeInvalidParameter, "the name is not allowed"},
 	{store.ErrQueueID, CodeInvalidParameter, "the queue id is negative"},

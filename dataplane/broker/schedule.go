@@ -101,6 +101,10 @@ func (s *schedule) putSent(ctx context.Context, m *message.Message, level int) (
 	parked.Properties = message.AppendProperty(parked.Properties, message.KeyDelay, strconv.Itoa(level))
 	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealTopic, m.Topic)
 	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealQueueID, strconv.Itoa(int(m.QueueID)))
+	if len(parked.Properties) > message.MaxPropertiesBytes {
+		// No room to say where it goes afterwards: better at once than never.
+		return s.b.append(ctx, m)
+	}
 	parked.Topic, parked.QueueID = ScheduleTopic, int32(level-1)
 	return s.b.append(ctx, &parked)
 }

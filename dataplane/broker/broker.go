@@ -107,8 +107,10 @@ type Config struct {
 	MemberExpiry    time.Duration // a client without heartbeat for so long is gone
 	LockExpiry      time.Duration // an ordered queue's lock without renewal
 	OffsetsPeriod   time.Duration // how often changed offsets are written
-	MaxParked       int           // parked pulls and waiting receives, in all
+	MaxParked       int           // parked pulls, and as many waiting receives, in all
+	MaxParkedOfOne  int           // the same of one namespace
 	MaxHold         time.Duration // longest wait of one pull
+	MaxMemberBytes  int           // what the clients of one namespace say about themselves in heartbeats
 	MaxInFlight     int           // received, not acknowledged messages of one queue and group
 	MaxInvisible    time.Duration
 	YoungQueue      time.Duration // a new group begins at 0 of a queue whose first message is younger
@@ -122,7 +124,7 @@ func DefaultConfig() Config {
 	return Config{
 		Cluster: "DefaultCluster", Name: "broker-a",
 		RegisterPeriod: 10 * time.Second, MemberExpiry: 120 * time.Second, LockExpiry: 60 * time.Second,
-		OffsetsPeriod: 5 * time.Second, MaxParked: 100_000, MaxHold: 30 * time.Second, MaxInFlight: 10_000,
+		OffsetsPeriod: 5 * time.Second, MaxParked: 100_000, MaxParkedOfOne: 20_000, MaxHold: 30 * time.Second, MaxMemberBytes: 64 << 20, MaxInFlight: 10_000,
 		MaxInvisible: 12 * time.Hour, YoungQueue: time.Hour, MaxBatchBytes: 4 << 20, MaxMessageBytes: 4 << 20,
 	}
 }
@@ -148,7 +150,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"maxParked": c.MaxParked, "maxInFlight": c.MaxInFlight, "maxBatchBytes": c.MaxBatchBytes, "maxMessageBytes": c.MaxMessageBytes,
+		"maxParked": c.MaxParked, "maxParkedOfOne": c.MaxParkedOfOne, "maxMemberBytes": c.MaxMemberBytes, "maxInFlight": c.MaxInFlight, "maxBatchBytes": c.MaxBatchBytes, "maxMessageBytes": c.MaxMessageBytes,
 	} {
 		if n <= 0 {
 			errs = append(errs, fmt.Errorf("broker.%s is %d: must be positive", name, n))
@@ -212,9 +214,9 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 		deps.Meter = noMeter{}
 	}
 	b := &Broker{cfg: cfg, store: deps.Store, now: deps.Now, log: deps.Logger, meter: deps.Meter, boot: deps.Now()}
-	b.holds = newHolds(cfg.MaxParked)
+	b.holds = newHolds(cfg.MaxParked, cfg.MaxParkedOfOne)
 	b.locks = newQueueLocks(cfg.LockExpiry, deps.Now)
-	b.members = newMembers(cfg.MemberExpiry, deps.Now)
+	b.members = newMembers(cfg.MemberExpiry, cfg.MaxMemberBytes, deps.Now)
 	b.register = newRegister(b, deps.Registrar)
 	var err error
 	if b.offsets, err = loadOffsets(b); err != nil {

@@ -15,6 +15,8 @@ type queueKey struct {
 // hold is one parked pull. It is in the table until it is woken, exactly once.
 type hold struct {
 	queue  queueKey
+	ns     string // whose it is
+	places int    // how many places it takes
 	offset int64
 	filter *Filter
 	wake   func() // runs on a goroutine of holds
@@ -22,27 +24,35 @@ type hold struct {
 	gone   bool // under holds.mu: left the table
 }
 
-// holds is the table of parked pulls. It is bounded; when full a pull is
-// answered at once.
+// placeBytes is what a parked pull may keep for the one place that it takes.
+const placeBytes = 2 << 10
+
+// places is how many places a request of this size takes while it is parked.
+func places(retained int) int { return 1 + retained/placeBytes }
+
+// holds is the table of parked pulls. It is bounded, in all and for each
+// namespace; when full a pull is answered at once.
 type holds struct {
-	limit int
+	limit   int
+	nsLimit int
 
 	mu      sync.Mutex
 	parked  map[queueKey]map[*hold]struct{}
-	count   int
+	count   int            // places taken
+	byNS    map[string]int // places taken, by namespace
 	closed  bool
 	waiting sync.WaitGroup // wake goroutines; waited for by close
 }
 
-func newHolds(limit int) *holds {
-	return &holds{limit: limit, parked: map[queueKey]map[*hold]struct{}{}}
+func newHolds(limit, nsLimit int) *holds {
+	return &holds{limit: limit, nsLimit: nsLimit, parked: map[queueKey]map[*hold]struct{}{}, byNS: map[string]int{}}
 }
 
 // add parks h for at most d; false when there is no room or closing.
 func (t *holds) add(h *hold, d time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.count >= t.limit {
+	if t.closed || t.count+h.places > t.limit || t.byNS[h.ns]+h.places > t.nsLimit {
 		return false
 	}
 	set := t.parked[h.queue]
@@ -51,7 +61,8 @@ func (t *holds) add(h *hold, d time.Duration) bool {
 		t.parked[h.queue] = set
 	}
 	set[h] = struct{}{}
-	t.count++
+	t.count += h.places
+	t.byNS[h.ns] += h.places
 	h.timer = time.AfterFunc(d, func() { t.recheck(h) })
 	return true
 }
@@ -68,7 +79,10 @@ func (t *holds) takeLocked(h *hold) {
 	if len(set) == 0 {
 		delete(t.parked, h.queue)
 	}
-	t.count--
+	t.count -= h.places
+	if t.byNS[h.ns] -= h.places; t.byNS[h.ns] <= 0 {
+		delete(t.byNS, h.ns)
+	}
 	t.waiting.Add(1)
 	go func() { // ends when the answer is given; awaited by close
 		defer t.waiting.Done()

@@ -3,6 +3,7 @@ package broker
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -62,18 +63,77 @@ type consumerGroup struct {
 	last    Consumer
 }
 
-// members are the tables of who consumes and who produces.
+// membership is one client in one group.
+type membership struct {
+	consumer bool
+	group    string
+}
+
+// members are the tables of who consumes and who produces. What clients of one
+// namespace may say about themselves is bounded together, so that it takes
+// nothing from others.
 type members struct {
 	expiry time.Duration
+	limit  int // bytes of one namespace
 	now    func() time.Time
 
 	mu        sync.Mutex
 	consumers map[string]*consumerGroup
 	producers map[string]map[*Client]time.Time
+	held      map[*Client]map[membership]int // bytes
+	used      map[string]int                 // bytes, by namespace
 }
 
-func newMembers(expiry time.Duration, now func() time.Time) *members {
-	return &members{expiry: expiry, now: now, consumers: map[string]*consumerGroup{}, producers: map[string]map[*Client]time.Time{}}
+func newMembers(expiry time.Duration, limit int, now func() time.Time) *members {
+	return &members{
+		expiry: expiry, limit: limit, now: now, consumers: map[string]*consumerGroup{}, producers: map[string]map[*Client]time.Time{},
+		held: map[*Client]map[membership]int{}, used: map[string]int{},
+	}
+}
+
+// entryBytes is about what an entry of the tables takes beside its texts.
+const entryBytes = 256
+
+func (c *Consumer) bytes() int {
+	n := entryBytes + len(c.Group)
+	for i := range c.Subscriptions {
+		s := &c.Subscriptions[i]
+		n += entryBytes + len(s.Topic) + 2*len(s.Expression) // the filter repeats it
+		for _, tag := range s.Tags {
+			n += 16 + len(tag)
+		}
+	}
+	return n
+}
+
+func namespaceOf(group string) string {
+	ns, _, _ := strings.Cut(group, "%")
+	return ns
+}
+
+// holdLocked counts what a membership takes; false when the namespace has no
+// room for it.
+func (m *members) holdLocked(c *Client, key membership, bytes int) bool {
+	ns := namespaceOf(key.group)
+	used := m.used[ns] - m.held[c][key] + bytes
+	if used > m.limit {
+		return false
+	}
+	if m.held[c] == nil {
+		m.held[c] = map[membership]int{}
+	}
+	m.held[c][key], m.used[ns] = bytes, used
+	return true
+}
+
+func (m *members) freeLocked(c *Client, key membership) {
+	ns := namespaceOf(key.group)
+	if m.used[ns] -= m.held[c][key]; m.used[ns] <= 0 {
+		delete(m.used, ns)
+	}
+	if delete(m.held[c], key); len(m.held[c]) == 0 {
+		delete(m.held, c)
+	}
 }
 
 // notice says which client must hear about which group.
@@ -91,8 +151,8 @@ func (b *Broker) notify(notices []notice) {
 }
 
 // Heartbeat keeps the client a member of its groups. Groups that do not exist
-// are left out, and the first of them is returned as an error after everything
-// else was done.
+// are left out, and so is what passes Config.MaxMemberBytes; the first of them
+// is returned as an error after everything else was done.
 func (b *Broker) Heartbeat(c *Client, producers []string, consumers []Consumer) error {
 	var firstErr error
 	known := consumers[:0:0]
@@ -112,7 +172,14 @@ func (b *Broker) Heartbeat(c *Client, producers []string, consumers []Consumer) 
 		}
 		known = append(known, consumer)
 	}
-	b.notify(b.members.heartbeat(c, producers, known))
+	notices, whole := b.members.heartbeat(c, producers, known)
+	b.notify(notices)
+	if !whole && firstErr == nil {
+		firstErr = &Error{
+			Code: CodeBusy, Text: "the clients of the namespace name too many groups and subscriptions on this broker: part of the heartbeat was left out",
+			Limit: strconv.Itoa(b.cfg.MaxMemberBytes) + " bytes",
+		}
+	}
 	return firstErr
 }
 
@@ -181,18 +248,29 @@ func (b *Broker) Subscribed(group, topic string) (Subscription, bool) {
 	return s, ok
 }
 
-func (m *members) heartbeat(c *Client, producers []string, consumers []Consumer) []notice {
+// heartbeat takes over what a client says; whole is false when there was no
+// room for all of it.
+func (m *members) heartbeat(c *Client, producers []string, consumers []Consumer) (notices []notice, whole bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
+	whole = true
 	for _, p := range producers {
+		if !m.holdLocked(c, membership{group: p}, entryBytes+len(p)) {
+			whole = false
+			continue
+		}
 		if m.producers[p] == nil {
 			m.producers[p] = map[*Client]time.Time{}
 		}
 		m.producers[p][c] = now
 	}
-	var notices []notice
-	for _, consumer := range consumers {
+	for i := range consumers {
+		consumer := consumers[i]
+		if !m.holdLocked(c, membership{consumer: true, group: consumer.Group}, consumer.bytes()) {
+			whole = false
+			continue
+		}
 		g := m.consumers[consumer.Group]
 		if g == nil {
 			g = &consumerGroup{members: map[*Client]*member{}}
@@ -209,7 +287,7 @@ func (m *members) heartbeat(c *Client, producers []string, consumers []Consumer)
 			notices = append(notices, g.noticesLocked(consumer.Group, c)...)
 		}
 	}
-	return notices
+	return notices, whole
 }
 
 // refreshLocked takes over the subscriptions of the newest heartbeat and drops
@@ -267,6 +345,10 @@ func (m *members) remove(c *Client, producer, consumer string) []notice {
 }
 
 func (m *members) removeProducerLocked(c *Client, group string) {
+	if _, ok := m.producers[group][c]; !ok {
+		return
+	}
+	m.freeLocked(c, membership{group: group})
 	delete(m.producers[group], c)
 	if len(m.producers[group]) == 0 {
 		delete(m.producers, group)
@@ -278,6 +360,7 @@ func (m *members) removeConsumerLocked(c *Client, group string) []notice {
 	if g == nil || g.members[c] == nil {
 		return nil
 	}
+	m.freeLocked(c, membership{consumer: true, group: group})
 	delete(g.members, c)
 	if len(g.members) == 0 {
 		delete(m.consumers, group)
@@ -290,12 +373,13 @@ func (m *members) removeConsumerLocked(c *Client, group string) []notice {
 func (m *members) removeAll(c *Client) []notice {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for group := range m.producers {
-		m.removeProducerLocked(c, group)
-	}
 	var notices []notice
-	for group := range m.consumers {
-		notices = append(notices, m.removeConsumerLocked(c, group)...)
+	for key := range m.held[c] {
+		if key.consumer {
+			notices = append(notices, m.removeConsumerLocked(c, key.group)...)
+		} else {
+			m.removeProducerLocked(c, key.group)
+		}
 	}
 	return notices
 }

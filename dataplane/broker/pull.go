@@ -34,6 +34,9 @@ type Pull struct {
 	// Hold is how long to wait for a message when there is none; it is cut to
 	// Config.MaxHold. 0 answers at once.
 	Hold time.Duration
+	// Retained is about how many bytes of the request its front keeps until the
+	// answer.
+	Retained int
 	// Admit, if set, is asked before messages are handed over. Another result
 	// than 0 is how long to wait before they may be.
 	Admit func(messages int) time.Duration
@@ -88,7 +91,7 @@ func (b *Broker) Pull(p Pull, answer func(Pulled, error)) {
 // arrived between the first read and the entry found nobody to wake, and one
 // that arrives after the entry wakes it.
 func (b *Broker) park(p Pull, answer func(Pulled, error)) {
-	h := &hold{queue: queueKey{p.Topic, p.QueueID}, offset: p.Offset, filter: p.Filter}
+	h := &hold{queue: queueKey{p.Topic, p.QueueID}, ns: p.Who.NamespaceID, places: places(p.Retained), offset: p.Offset, filter: p.Filter}
 	h.wake = func() {
 		out, err := b.read(&p)
 		b.finishPull(&p, out, err, answer)
@@ -115,7 +118,7 @@ func (b *Broker) slowDown(p *Pull, wait time.Duration, out Pulled, answer func(P
 	empty := Pulled{Status: PullNone, Next: p.Offset, Min: out.Min, Max: out.Max}
 	out.Release()
 	left := time.Until(p.deadline)
-	h := &hold{queue: queueKey{queue: -1}} // no arrival matches it
+	h := &hold{queue: queueKey{queue: -1}, ns: p.Who.NamespaceID, places: places(p.Retained)} // no arrival matches it
 	h.wake = func() {
 		out, err := b.read(p)
 		b.finishPull(p, out, err, answer)

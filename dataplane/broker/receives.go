@@ -18,7 +18,8 @@ type receives struct {
 	byTopic map[string][]*receiver
 	nextID  uint32
 	waiting int
-	stopped chan struct{} // closed by stop
+	byNS    map[string]int // waiting, by namespace
+	stopped chan struct{}  // closed by stop
 	once    sync.Once
 }
 
@@ -34,7 +35,7 @@ type receiver struct {
 }
 
 func openReceives(b *Broker, fsys vfs.FS) (*receives, error) {
-	r := &receives{b: b, table: map[groupTopic]*receiver{}, byTopic: map[string][]*receiver{}, stopped: make(chan struct{})}
+	r := &receives{b: b, table: map[groupTopic]*receiver{}, byTopic: map[string][]*receiver{}, byNS: map[string]int{}, stopped: make(chan struct{})}
 	byID := map[uint32]*progress{}
 	j, err := openJournal(fsys, b.cfg.Dir, func(payload []byte) error { return applyEntry(byID, payload) })
 	if err != nil {

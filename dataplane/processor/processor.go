@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -69,7 +70,12 @@ type Processor struct {
 type route struct {
 	serve  func(*request) (*wire.Frame, error)
 	system bool // for the system principal only
+	sends  bool // the body is a message, bounded by the rules for messages
 }
+
+// maxControlBody bounds the body of every request of a tenant that sends no
+// message: decoding one takes many times its size, and a parked one is kept.
+const maxControlBody = 2 << 20
 
 // New makes the request table.
 func New(deps Deps) *Processor {
@@ -87,9 +93,9 @@ func New(deps Deps) *Processor {
 		p.now = time.Now
 	}
 	p.table = map[int32]route{
-		wire.SendMessage:      {serve: p.send},
-		wire.SendMessageV2:    {serve: p.send},
-		wire.SendBatchMessage: {serve: p.send},
+		wire.SendMessage:      {serve: p.send, sends: true},
+		wire.SendMessageV2:    {serve: p.send, sends: true},
+		wire.SendBatchMessage: {serve: p.send, sends: true},
 
 		wire.PullMessage:     {serve: p.pull},
 		wire.LitePullMessage: {serve: p.pull},
@@ -177,6 +183,9 @@ func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame)
 	if rt.system && !principal.System() {
 		return p.reply(r, wire.NoPermission, policy.CodePermissionDenied, fmt.Sprintf("request code %d is for operators: use the console, the API or Terraform", f.Code), "")
 	}
+	if n := len(f.Body); n > maxControlBody && !rt.sends && !principal.System() {
+		return p.reply(r, wire.InvalidParameter, "body_too_large", fmt.Sprintf("a request of code %d has a body of %d bytes", f.Code, n), strconv.Itoa(maxControlBody)+" bytes")
+	}
 	resp, err := rt.serve(r)
 	p.count(r, err != nil)
 	if err != nil {
@@ -234,6 +243,15 @@ func (r *request) caller(physical string) broker.Caller {
 		}
 	}
 	return who
+}
+
+// size is about how many bytes the request takes.
+func (r *request) size() int {
+	n := len(r.f.Body)
+	for i := range r.f.Ext {
+		n += len(r.f.Ext[i].Key) + len(r.f.Ext[i].Value)
+	}
+	return n
 }
 
 func (r *request) ok() *wire.Frame { return r.f.Reply(wire.Success, "") }

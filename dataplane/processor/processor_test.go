@@ -599,3 +599,16 @@ func TestHeartbeat_badNamesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Only messages may be large: a large body of any other request is refused
+// before it is decoded, and is not kept while a pull waits.
+func TestRequests_onlyMessagesMayBeLarge(t *testing.T) {
+	e := newEnv(t)
+	large := make([]byte, maxControlBody+1)
+	for _, code := range []int32{wire.HeartBeat, wire.LockBatchMQ, wire.CheckClientConfig, wire.PullMessage, wire.GetMaxOffset} {
+		if r := e.call("slk_a", code, pullExt("g", "orders", 0, 0), large); r.Code != wire.InvalidParameter || !strings.Contains(r.Remark, "[SLUICE:body_too_large]") {
+			t.Errorf("code %d: %d %s", code, r.Code, r.Remark)
+		}
+	}
+	e.must("slk_a", wire.SendMessageV2, sendExt("orders", 0), large)
+}

@@ -46,7 +46,7 @@ func (p *Processor) pull(r *request) (*wire.Frame, error) {
 	}
 	q := broker.Pull{
 		Who: r.caller(topic), Group: group, Topic: topic, QueueID: h.QueueID, Offset: h.QueueOffset,
-		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v),
+		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v), Retained: r.size(),
 	}
 	if h.SysFlag&wire.PullFlagCommit != 0 {
 		q.Commit = h.CommitOffset

@@ -33,6 +33,7 @@ type Client struct {
 	cfg   Config
 	log   *slog.Logger
 	lines sparingly
+	large *budget
 	wg    sync.WaitGroup // one per connection
 
 	mu     sync.Mutex
@@ -64,7 +65,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	if opts.Connect <= 0 {
 		opts.Connect = 3 * time.Second
 	}
-	return &Client{opts: opts, cfg: cfg, log: loggerOrDiscard(opts.Logger), conns: map[string]*Conn{}, dials: map[string]*dial{}}, nil
+	return &Client{opts: opts, cfg: cfg, log: loggerOrDiscard(opts.Logger), large: newBudget(cfg.MaxLarge), conns: map[string]*Conn{}, dials: map[string]*dial{}}, nil
 }
 
 // Invoke sends f to addr and waits for the answer.
@@ -125,7 +126,7 @@ func (cl *Client) connect(addr string, d *dial) {
 		close(d.done)
 		return
 	}
-	c := newConn(cl.cfg, cl.log, &cl.lines, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
+	c := newConn(cl.cfg, cl.log, &cl.lines, cl.large, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
 	cl.mu.Lock()
 	delete(cl.dials, addr)
 	closed := cl.closed

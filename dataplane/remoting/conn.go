@@ -21,6 +21,8 @@ type Conn struct {
 	cfg     Config
 	log     *slog.Logger
 	lines   *sparingly
+	large   *budget
+	taken   int // of large, for the frame that the reader goroutine is at
 	nc      net.Conn
 	br      *bufio.Reader
 	scratch []byte // header buffer of the reader goroutine
@@ -47,10 +49,10 @@ type Conn struct {
 	waiting  bool // somebody waits on room
 }
 
-func newConn(cfg Config, log *slog.Logger, lines *sparingly, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
+func newConn(cfg Config, log *slog.Logger, lines *sparingly, large *budget, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
 	ctx, cancel := context.WithCancel(context.Background()) // the connection is its own root: it ends by close
 	return &Conn{
-		cfg: cfg, log: log, lines: lines, nc: nc, br: br, handler: h,
+		cfg: cfg, log: log, lines: lines, large: large, nc: nc, br: br, handler: h,
 		remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr()),
 		ctx: ctx, cancel: cancel,
 		inFlight: make(chan struct{}, cfg.MaxInFlight),
@@ -300,6 +302,8 @@ func (c *Conn) serve() {
 		level := slog.LevelDebug
 		if errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
 			level = c.lines.level(kindMalformed)
+		} else if errors.Is(err, errNoRoom) {
+			level = c.lines.level(kindTooMany)
 		}
 		c.log.Log(c.ctx, level, "closing connection", "remote", c.remote, "err", err)
 	}
@@ -344,10 +348,14 @@ func (c *Conn) drain() {
 func (c *Conn) readLoop() error {
 	for {
 		f, err := c.readFrame()
+		taken := c.taken
+		c.taken = 0
 		if err != nil {
+			c.large.give(taken)
 			return err
 		}
 		if f.IsResponse() {
+			c.large.give(taken) // whoever asked bounds what it asks for
 			c.mu.Lock()
 			ch := c.pending[f.Opaque]
 			delete(c.pending, f.Opaque)
@@ -360,11 +368,13 @@ func (c *Conn) readLoop() error {
 		select {
 		case c.inFlight <- struct{}{}:
 		case <-c.ctx.Done():
+			c.large.give(taken)
 			return net.ErrClosed
 		}
 		c.handlers.Add(1)
 		go func() { // ends when the handler returns; awaited by serve
 			defer c.handlers.Done()
+			defer c.large.give(taken)
 			defer func() { <-c.inFlight }()
 			c.handle(f)
 		}()
@@ -395,8 +405,9 @@ func (c *Conn) setReadDeadline(t time.Time) {
 const firstRead = 64 << 10
 
 // readFrame reads one frame. Memory grows with the bytes that arrived, not
-// with the length that was announced, and a sender slower than
-// Config.MinRate is cut off.
+// with the length that was announced, and within Config.MaxLarge for all
+// connections; a sender slower than Config.MinRate is cut off. What it took of
+// the budget is in c.taken.
 func (c *Conn) readFrame() (*wire.Frame, error) {
 	c.setReadDeadline(time.Now().Add(c.cfg.IdleTimeout))
 	if _, err := c.br.Peek(1); err != nil {
@@ -432,22 +443,35 @@ func (c *Conn) readFrame() (*wire.Frame, error) {
 }
 
 // readGrowing reads n bytes into buf if they fit, else into a new buffer that
-// doubles as they arrive. Every firstRead bytes win the sender more time.
+// doubles as they arrive. Every firstRead bytes win the sender more time, but
+// none may take longer than Config.FrameGrace to come: what was sent fast does
+// not pay for a pause.
 func (c *Conn) readGrowing(start time.Time, buf []byte, n int) ([]byte, error) {
 	if n <= cap(buf) {
 		buf = buf[:n]
 	} else {
 		buf = make([]byte, min(n, firstRead))
 	}
+	held := 0 // taken for buf: nothing while it is small
 	for read := 0; read < n; {
 		if read == len(buf) {
-			next := make([]byte, min(n, 2*read))
+			size := min(n, 2*read)
+			more := size - held
+			if err := c.large.take(more, time.Now().Add(c.cfg.FrameGrace), c.ctx.Done()); err != nil {
+				return nil, err
+			}
+			c.taken, held = c.taken+more, size
+			next := make([]byte, size)
 			copy(next, buf)
 			buf = next
 		}
 		if read > 0 {
 			won := time.Duration(read) * time.Second / time.Duration(c.cfg.MinRate)
-			c.setReadDeadline(start.Add(c.cfg.FrameGrace + won))
+			deadline, pause := start.Add(c.cfg.FrameGrace+won), time.Now().Add(c.cfg.FrameGrace)
+			if pause.Before(deadline) {
+				deadline = pause
+			}
+			c.setReadDeadline(deadline)
 		}
 		end := min(read+firstRead, len(buf))
 		if _, err := io.ReadFull(c.br, buf[read:end]); err != nil {

@@ -77,9 +77,10 @@ type Config struct {
 
 	MaxConns     int           // accepted at once; further ones are closed at accept
 	MaxFrame     int           // bytes of one frame
+	MaxLarge     int           // bytes of all large bodies, arriving or being handled; then their senders wait
 	MaxInFlight  int           // requests of one connection being handled; then its reader waits
 	MaxQueue     int           // bytes waiting to be written to one connection
-	FrameGrace   time.Duration // a frame must be whole after this time plus one second per MinRate bytes that arrived
+	FrameGrace   time.Duration // a frame must be whole after this time plus one second per MinRate bytes that arrived, and never pause longer
 	MinRate      int           // bytes per second that a sender must reach after FrameGrace
 	IdleTimeout  time.Duration // without a frame from the peer
 	WriteTimeout time.Duration // for one batch of writes, and for a reply waiting for room in the queue
@@ -95,6 +96,7 @@ func DefaultConfig() Config {
 	return Config{
 		MaxConns:     20000,
 		MaxFrame:     wire.MaxFrame,
+		MaxLarge:     512 << 20,
 		MaxInFlight:  64,
 		MaxQueue:     8 << 20,
 		FrameGrace:   10 * time.Second,
@@ -111,6 +113,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	setDefault(&c.MaxConns, d.MaxConns)
 	setDefault(&c.MaxFrame, d.MaxFrame)
+	setDefault(&c.MaxLarge, d.MaxLarge)
+	if c.MaxLarge < c.MaxFrame {
+		return c, fmt.Errorf("remoting: MaxLarge is %d: no frame of %d could arrive", c.MaxLarge, c.MaxFrame)
+	}
 	setDefault(&c.MaxInFlight, d.MaxInFlight)
 	setDefault(&c.MaxQueue, d.MaxQueue)
 	setDefault(&c.FrameGrace, d.FrameGrace)

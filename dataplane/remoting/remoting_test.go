@@ -205,6 +205,59 @@ func TestServer_cutsOffHostileFrames(t *testing.T) {
 	}
 }
 
+// B001: senders who send nearly all of a large frame and stop hold a bounded
+// amount together, are cut off, and leave small requests and, afterwards, large
+// ones alone.
+func TestServer_boundsLargeFrames_B001(t *testing.T) {
+	s := startServer(t, Config{FrameGrace: 500 * time.Millisecond, MaxLarge: wire.MaxFrame}, echo, nil)
+	c := newClient(t, ClientOptions{})
+	head := []byte(`{"code":10,"opaque":1}`)
+	half := binary.BigEndian.AppendUint32(nil, uint32(4+len(head)+8<<20))
+	half = binary.BigEndian.AppendUint32(half, uint32(len(head)))
+	half = append(half, head...)
+	half = append(half, make([]byte, 7<<20)...)
+	var conns []net.Conn
+	for range 8 {
+		nc := dialRaw(t, s)
+		conns = append(conns, nc)
+		go func() { _, _ = nc.Write(half) }() // ends when the server closes
+	}
+	for range 20 {
+		if _, err := c.Invoke(t.Context(), s.Addr().String(), wire.Request(1, make([]byte, 1000))); err != nil {
+			t.Fatalf("a small request beside them: %v", err)
+		}
+		s.large.mu.Lock()
+		left := s.large.left
+		s.large.mu.Unlock()
+		if left < 0 {
+			t.Fatalf("%d bytes over the limit", -left)
+		}
+	}
+	for _, nc := range conns {
+		waitCut(t, nc)
+	}
+	for range 3 {
+		if _, err := c.Invoke(t.Context(), s.Addr().String(), wire.Request(1, make([]byte, 12<<20))); err != nil {
+			t.Fatalf("a large request afterwards: %v", err)
+		}
+	}
+	_ = c.Close()
+	_ = s.Close()
+	if s.large.left != wire.MaxFrame {
+		t.Errorf("%d bytes were not given back", wire.MaxFrame-s.large.left)
+	}
+}
+
+// waitCut is waitClosed for a connection on which the server left bytes
+// unread: its end may be a reset.
+func waitCut(t *testing.T, c net.Conn) {
+	t.Helper()
+	var ne net.Error
+	if _, err := io.ReadAll(c); errors.As(err, &ne) && ne.Timeout() {
+		t.Fatal("the server did not close the connection")
+	}
+}
+
 // B002: a malformed header closes the connection without an internal text,
 // and the next connection works.
 func TestServer_closesOnMalformedHeader(t *testing.T) {
@@ -336,7 +389,7 @@ func TestOneWay_fullQueueDropsAndReplyCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, a, nil, nil)
+	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, newBudget(cfg.MaxLarge), a, nil, nil)
 	if err := c.OneWay(wire.Request(40, make([]byte, 900))); err != nil {
 		t.Fatal(err)
 	}

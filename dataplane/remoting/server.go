@@ -19,6 +19,7 @@ type Server struct {
 	ln      net.Listener
 	handler Handler
 	lines   sparingly
+	large   *budget
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
@@ -36,7 +37,7 @@ func NewServer(cfg Config, ln net.Listener, h Handler, log *slog.Logger) (*Serve
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg, log: loggerOrDiscard(log), ln: ln, handler: h,
+		cfg: cfg, log: loggerOrDiscard(log), ln: ln, handler: h, large: newBudget(cfg.MaxLarge),
 		conns: map[*Conn]struct{}{}, opening: map[net.Conn]struct{}{}, done: make(chan struct{}),
 	}, nil
 }
@@ -166,7 +167,7 @@ func (s *Server) negotiate(nc net.Conn) *Conn {
 		_ = nc.Close()
 		return nil
 	}
-	return newConn(s.cfg, s.log, &s.lines, nc, br, s.handler)
+	return newConn(s.cfg, s.log, &s.lines, s.large, nc, br, s.handler)
 }
 
 // Conns calls fn for each open connection, on a copy of the set.

@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -559,6 +563,44 @@ func TestTail_showsMessagesAsTheyArrive(t *testing.T) {
 	status, problem, _ := s.raw("GET", "/v1/namespaces/"+p.NamespaceId+"/topics/hello/tail", "Bearer "+p.AccessToken, "", "Last-Event-ID", "x")
 	if status != http.StatusBadRequest || *problem.Field != "header.Last-Event-ID" {
 		t.Errorf("bad place: %d %+v", status, problem)
+	}
+}
+
+// The deadlines by which a server ends slow senders and readers do not end a
+// tail.
+func TestTail_outlivesDeadlinesOfRequests(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite, func(d *Deps) { d.Config.KeepAlive = 250 * time.Millisecond })
+	p := s.signUp("ada@example.com")
+	server := httptest.NewUnstartedServer(s.server.Config.Handler)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	server.Start()
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/namespaces/"+p.NamespaceId+"/topics/hello/tail", nil)
+	check(t, err)
+	req.Header.Set("Authorization", "Bearer "+p.AccessToken)
+	resp, err := http.DefaultClient.Do(req)
+	check(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	lines, beats := bufio.NewScanner(resp.Body), 0
+	for beats < 3 && lines.Scan() {
+		if lines.Text() == ": beat" {
+			beats++
+		}
+	}
+	if beats < 3 {
+		t.Errorf("the tail ended after %d beats", beats)
+	}
+	// A body that does not come, however, ends its request.
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	check(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprint(conn, "POST /v1/auth/sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+	check(t, err)
+	check(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a body that never comes keeps its connection")
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 // and counted.
 const tailBuffer = 256
 
+// tailWrite bounds one write to a reader who takes nothing.
+const tailWrite = 20 * time.Second
+
 // tailCheck is how often a tail asks whether its reader may still read.
 const tailCheck = 500 * time.Millisecond
 
@@ -113,11 +116,17 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 		}
 	}()
 
+	control := http.NewResponseController(w)
+	// The server's deadlines are for requests that end; a reader that takes
+	// nothing ends its tail by the deadline of a write.
+	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	out := &events{w: w, flush: http.NewResponseController(w), place: map[int32]int64{}}
+	out := &events{w: w, control: control, place: map[int32]int64{}}
 	for q, o := range t.req.Offsets {
 		out.place[q] = o
 	}
@@ -169,18 +178,21 @@ func (t *tail) mayRead(ctx context.Context) error {
 
 // events writes server-sent events; after an error it writes nothing more.
 type events struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
-	place map[int32]int64
-	err   error
+	w       http.ResponseWriter
+	control *http.ResponseController
+	place   map[int32]int64
+	err     error
 }
 
 func (e *events) write(text string) {
 	if e.err != nil {
 		return
 	}
+	if e.err = e.control.SetWriteDeadline(time.Now().Add(tailWrite)); e.err != nil && !errors.Is(e.err, http.ErrNotSupported) {
+		return
+	}
 	if _, e.err = e.w.Write([]byte(text)); e.err == nil {
-		e.err = e.flush.Flush()
+		e.err = e.control.Flush()
 	}
 }
 

@@ -47,7 +47,7 @@ func newAdmin(c *Config, registry *prometheus.Registry, ready func(context.Conte
 	mux.Handle("/debug/pprof/", a.guarded(http.HandlerFunc(pprof.Index)))
 	mux.Handle("/debug/pprof/profile", a.guarded(http.HandlerFunc(pprof.Profile)))
 	mux.Handle("/debug/pprof/trace", a.guarded(http.HandlerFunc(pprof.Trace)))
-	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	return a, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -211,5 +212,14 @@ func TestNew_portInUseIsNamed(t *testing.T) {
 	}
 	if err := s.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server without these waits for slow senders and readers for ever.
+func TestHTTP_everyRequestEnds(t *testing.T) {
+	s := &Server{deps: Deps{Logger: slog.New(slog.DiscardHandler)}}
+	h := s.httpServer(nil)
+	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
+		t.Errorf("%+v", h)
 	}
 }

@@ -217,11 +217,18 @@ func (s *Server) openControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = &http.Server{
-		Handler: s.control.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	s.http = s.httpServer(s.control.Handler())
+	return nil
+}
+
+// httpServer bounds how long a request may take to come and its answer to be
+// taken; a tail, which lasts, sets its own deadlines.
+func (s *Server) httpServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
 	}
-	return nil
 }
 
 // told is an address as users reach it.

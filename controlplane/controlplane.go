@@ -45,7 +45,8 @@ type Config struct {
 	Redis           string // redis:// or rediss://
 	Mail            string // as mail.Config.Target
 	MailFrom        string
-	PublicURL       string // of the console and API
+	MailURL         string // of the console, for links in mails
+	PublicURL       string // of the console and API; empty: as each request says
 	MasterKeyFile   string // opens everything that is sealed at rest; made when absent
 	Cluster         Cluster
 	CollectInterval time.Duration
@@ -134,7 +135,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Server, err error) {
 	if s.client, err = mqclient.New(mqclient.Config{Secret: cfg.Cluster.Secret}); err != nil {
 		return nil, err
 	}
-	if s.mailer, err = mail.New(mail.Config{Target: cfg.Mail, From: cfg.MailFrom, BaseURL: cfg.PublicURL}, deps.Now, deps.Logger); err != nil {
+	if s.mailer, err = mail.New(mail.Config{Target: cfg.Mail, From: cfg.MailFrom, BaseURL: cfg.MailURL}, deps.Now, deps.Logger); err != nil {
 		return nil, err
 	}
 	return s, s.wire(ctx, keyring)

@@ -189,7 +189,9 @@ async function walk(context) {
       await tab.click();
       await page.getByTestId('snippet-text').waitFor();
       const text = (await page.getByTestId('snippet-text').textContent()) ?? '';
-      check(/slk_/.test(text) && /sls_/.test(text), `${await tab.textContent()}: key or secret is missing`);
+      // The command line signs in as the person; all others as the key.
+      const filled = (/slk_/.test(text) && /sls_/.test(text)) || text.includes('sluice login');
+      check(filled, `${await tab.textContent()}: key or secret is missing`);
     }
     const kept = await page.evaluate(() =>
       JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),

@@ -25,7 +25,7 @@ type client struct{ file, install, run string }
 var clients = map[api.ClientLanguage]client{
 	"go":            {"main.go", "go mod init hello && go get github.com/apache/rocketmq-clients/golang/v5@v5.1.4 && go mod tidy", "go run ."},
 	"java-grpc":     {"Hello.java", "mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-client-java:5.2.0 && mvn -q dependency:copy -Dartifact=org.apache.rocketmq:rocketmq-client-java:5.2.0 -DoutputDirectory=lib", "java -cp 'lib/*' Hello.java"},
-	"java-remoting": {"Hello.java", "mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-client:5.5.0 && mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-acl:5.5.0", "java -cp \"$(find ~/.m2 -name '*.jar' | tr '\\n' ':')\" Hello.java"},
+	"java-remoting": {"Hello.java", "mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-client:5.5.0 && mvn -q -f ~/.m2/repository/org/apache/rocketmq/rocketmq-client/5.5.0/rocketmq-client-5.5.0.pom dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=\"$PWD/lib\" && cp ~/.m2/repository/org/apache/rocketmq/rocketmq-client/5.5.0/rocketmq-client-5.5.0.jar lib/", "java -cp 'lib/*' Hello.java"},
 	"python":        {"hello.py", "pip install rocketmq-python-client==5.1.2", "python hello.py"},
 	"node":          {"hello.js", "npm install rocketmq-client-nodejs@1.0.8", "node hello.js"},
 	"cli":           {"hello.sh", "", "sh hello.sh"},

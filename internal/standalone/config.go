@@ -192,9 +192,25 @@ func (c *Config) Load(path string, environ []string) error {
 			if err := s.Set(text); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
+			continue
+		}
+		if section := sectionOf(name, byEnv); section != "" {
+			errs = append(errs, fmt.Errorf("environment: %s is no setting of section %s", name, section))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sectionOf returns the section of settings that an environment name begins
+// with, "" for names that are none of the servers' business.
+func sectionOf(name string, byEnv map[string]*Setting) string {
+	for _, s := range byEnv {
+		section, _, ok := strings.Cut(s.Path, ".")
+		if ok && strings.HasPrefix(name, "SLUICE_"+strings.ToUpper(section)+"_") {
+			return section
+		}
+	}
+	return ""
 }
 
 func setTree(byPath map[string]*Setting, prefix string, tree map[string]any) []error {

@@ -45,11 +45,14 @@ func TestConfig_environmentOverFileOverDefault(t *testing.T) {
 func TestConfig_tellsAllProblemsAtOnce(t *testing.T) {
 	c := Default()
 	path := write(t, "htpp: x\nstore: {segment_bytes: many, colour: red}\n")
-	err := c.Load(path, []string{"SLUICE_STORE_RETENTION=long"})
-	for _, part := range []string{"htpp is no setting", "store.colour is no setting", "store.segment_bytes", "SLUICE_STORE_RETENTION"} {
+	err := c.Load(path, []string{"SLUICE_STORE_RETENTION=long", "SLUICE_STORE_RETNTION=1h", "SLUICE_ENDPOINT=x", "SLUICE_TEST_MYSQL=x"})
+	for _, part := range []string{"htpp is no setting", "store.colour is no setting", "store.segment_bytes", "SLUICE_STORE_RETENTION", "SLUICE_STORE_RETNTION is no setting"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}
+	}
+	if strings.Contains(err.Error(), "SLUICE_ENDPOINT") || strings.Contains(err.Error(), "SLUICE_TEST") {
+		t.Errorf("%v speaks of names that belong to others", err)
 	}
 	c.HTTP, c.DB, c.Redis, c.Mail, c.Flush, c.TLSMode, c.LogLevel, c.TLSCert, c.Retention = "nowhere", "postgres:x", "memory", "x", "maybe", "some", "loud", "cert.pem", -1
 	err = c.Finish()

@@ -211,7 +211,7 @@ func (s *Server) openControlPlane(ctx context.Context) error {
 		cluster.GRPC = s.told(s.addresses.GRPC)
 	}
 	s.control, err = controlplane.New(ctx, controlplane.Config{
-		DB: s.cfg.DB, Redis: redis, Mail: s.cfg.Mail, MailFrom: s.cfg.MailFrom, PublicURL: s.cfg.PublicURL,
+		DB: s.cfg.DB, Redis: redis, Mail: s.cfg.Mail, MailFrom: s.cfg.MailFrom, MailURL: s.mailURL(), PublicURL: s.cfg.PublicURL,
 		MasterKeyFile: filepath.Join(s.cfg.Data, "master.key"), Cluster: cluster, CollectInterval: s.cfg.CollectInterval,
 	}, controlplane.Deps{Console: s.deps.Console, Now: s.deps.Now, Logger: s.deps.Logger, Metrics: s.registry})
 	if err != nil {
@@ -229,6 +229,14 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// mailURL is where links in mails lead: a mail has no request that could say.
+func (s *Server) mailURL() string {
+	if s.cfg.PublicURL != "" {
+		return s.cfg.PublicURL
+	}
+	return "http://" + s.told(s.addresses.HTTP)
 }
 
 // told is an address as users reach it.

@@ -2369,7 +2369,7 @@ export interface components {
          *       "file_name": "hello.sh",
          *       "install": "",
          *       "run": "sh hello.sh",
-         *       "snippet": "sluice send hello --body \"hello\"\n",
+         *       "snippet": "sluice send hello 'hello'\n",
          *       "secret_placeholder": "YOUR_API_KEY_SECRET"
          *     }
          */

@@ -73,6 +73,16 @@ async function look(name) {
   inaccessible.push(...bad.map((b) => `${name}: ${b}`));
 }
 
+/** All columns of the tables of the page are in sight without scrolling. */
+async function showsAllColumns(name) {
+  const cut = await page.evaluate(() =>
+    [...document.querySelectorAll('.table-scroll')]
+      .filter((s) => s.scrollWidth > s.clientWidth)
+      .map((s) => `${s.getAttribute('aria-label')} is ${s.scrollWidth} wide in ${s.clientWidth}`),
+  );
+  check(cut.length === 0, `${name}: ${cut.join('; ')}`);
+}
+
 /** The six digits of the newest mail to the address, from the folder that the server keeps mails in. */
 async function codeFromMailbox() {
   const until = performance.now() + patience;
@@ -292,9 +302,21 @@ async function walk(context) {
     const secret = (await page.getByTestId('secret').textContent()) ?? '';
     check(secret.includes('sls_'), `no secret in ${secret}`);
     await page.getByTestId('secret-stored').click();
-    await page.getByRole('cell', { name: 'billing', exact: true }).waitFor();
+    await page.getByTestId('key-name').getByText('billing', { exact: true }).waitFor();
     check(!(await page.content()).includes('sls_'), 'the secret is still in the page');
+    await showsAllColumns('keys');
     await look('keys');
+  });
+
+  await step('its actions stay in sight in a narrow window', async () => {
+    const size = page.viewportSize();
+    await page.setViewportSize({ width: 800, height: size.height });
+    const region = await page.getByRole('region', { name: 'API keys' }).boundingBox();
+    for (const action of ['Rotate billing', 'Revoke billing']) {
+      const box = await page.getByRole('button', { name: action }).boundingBox();
+      check(box.x >= region.x && box.x + box.width <= region.x + region.width, `${action} is out of sight`);
+    }
+    await page.setViewportSize(size);
   });
 
   await step('revoke it, by name', async () => {
@@ -320,6 +342,7 @@ async function walk(context) {
     const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('usage-csv').click()]);
     const csv = readFileSync(await file.path(), 'utf8');
     check(csv.startsWith('from,to,') && csv.includes('hello'), `odd CSV: ${csv.slice(0, 200)}`);
+    await showsAllColumns('usage');
     await look('usage');
   });
 
@@ -334,6 +357,7 @@ async function walk(context) {
       await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
       await page.getByTestId('loading').first().waitFor({ state: 'detached' });
       check((await page.getByTestId('failed').count()) === 0, `${link} failed`);
+      await showsAllColumns(link);
       await look(link.toLowerCase());
     });
   }

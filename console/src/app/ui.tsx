@@ -154,12 +154,15 @@ export function Time({ at }: { at: string | undefined }) {
   );
 }
 
-/** A table that scrolls inside its own region when it is wider than the page; the keyboard can scroll it too. */
+/**
+ * A table that scrolls inside its own region when it is wider than the page; the keyboard can scroll it too. A column
+ * with the class `stays` does not scroll away.
+ */
 export function DataTable<T extends object>({ label, ...table }: { label: string } & TableProps<T>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: wide tables scroll, and the keyboard must be able to do it
     <section className="table-scroll" aria-label={label} tabIndex={0}>
-      <Table<T> {...table} />
+      <Table<T> size="medium" {...table} />
     </section>
   );
 }

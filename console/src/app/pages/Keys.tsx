@@ -106,8 +106,15 @@ export function Keys() {
               pagination={false}
               loading={query.isPlaceholderData}
               columns={[
-                { title: t('field.name'), dataIndex: 'name' },
-                { title: t('keys.id'), render: (_, k) => <Copyable text={k.id} what={t('keys.id')} /> },
+                {
+                  title: t('keys.name_and_id'),
+                  render: (_, k) => (
+                    <>
+                      <div data-testid="key-name">{k.name}</div>
+                      <Copyable text={k.id} what={t('keys.id')} />
+                    </>
+                  ),
+                },
                 { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
                 {
                   title: t('keys.state'),
@@ -130,6 +137,7 @@ export function Keys() {
                 { title: t('keys.expires'), render: (_, k) => <Time at={k.expires_at} /> },
                 {
                   title: t('field.actions'),
+                  className: 'stays',
                   render: (_, k) =>
                     k.state === 'revoked' ? null : (
                       <Space>

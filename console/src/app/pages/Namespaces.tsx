@@ -58,12 +58,15 @@ export function Namespaces() {
                 },
                 { title: t('field.id'), render: (_, r) => <Copyable text={r.id} what={t('field.id')} /> },
                 {
-                  title: t('start.remoting'),
-                  render: (_, r) => <Copyable text={r.endpoints.remoting} what={t('start.remoting')} />,
-                },
-                {
-                  title: t('start.grpc'),
-                  render: (_, r) => <Copyable text={r.endpoints.grpc} what={t('start.grpc')} />,
+                  title: t('namespaces.endpoints'),
+                  render: (_, r) => (
+                    <>
+                      <div className="muted">{t('start.remoting')}</div>
+                      <Copyable text={r.endpoints.remoting} what={t('start.remoting')} />
+                      <div className="muted">{t('start.grpc')}</div>
+                      <Copyable text={r.endpoints.grpc} what={t('start.grpc')} />
+                    </>
+                  ),
                 },
                 { title: t('namespaces.region'), dataIndex: 'region' },
                 { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },

@@ -73,6 +73,26 @@ async function look(name) {
   inaccessible.push(...bad.map((b) => `${name}: ${b}`));
 }
 
+/** Nothing makes the whole page scroll sideways, and nothing that is clicked sticks out of the card it stands in. */
+async function fits(name) {
+  const found = await page.evaluate(() => {
+    const seen = document.documentElement.clientWidth;
+    const out = [];
+    if (document.documentElement.scrollWidth > seen) {
+      out.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${seen}`);
+    }
+    for (const el of document.querySelectorAll('main button, main label, main [role=combobox]')) {
+      const card = el.closest('.panel, .light-main, #content');
+      const [a, b] = [el.getBoundingClientRect(), card?.getBoundingClientRect()];
+      if (b && a.width > 0 && !el.closest('.table-scroll, pre') && (a.right > b.right || a.left < b.left)) {
+        out.push(`${el.outerHTML.slice(0, 80)} ends at ${a.right}, its card at ${b.right}`);
+      }
+    }
+    return out;
+  });
+  check(found.length === 0, `${name}: ${found.join('; ')}`);
+}
+
 /** All columns of the tables of the page are in sight without scrolling. */
 async function showsAllColumns(name) {
   const cut = await page.evaluate(() =>
@@ -361,6 +381,32 @@ async function walk(context) {
       await look(link.toLowerCase());
     });
   }
+
+  await step('a phone of 390 pixels scrolls no page sideways', async () => {
+    const size = page.viewportSize();
+    await page.setViewportSize({ width: 390, height: 844 });
+    for (const path of [
+      `/n/${ns}/topics`,
+      `/n/${ns}/topics/orders`,
+      `/n/${ns}/groups/hello-group`,
+      '/namespaces',
+      '/api-keys',
+      '/usage',
+      '/costs',
+      '/quotas',
+      '/account',
+      `/start?ns=${ns}`,
+    ]) {
+      await page.goto(`${base}${path}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      const loaded = path.startsWith('/start') ? page.getByTestId('snippet-text') : page.locator('#content h1');
+      await loaded.waitFor();
+      await page.waitForFunction(() => !document.querySelector('[data-testid=loading]'));
+      await fits(path);
+      await look(`phone${path.replace(/\W+/g, '-')}`);
+    }
+    await page.setViewportSize(size);
+  });
 
   await step('a session that ends keeps the form', async () => {
     await page.goto(`${base}/n/${ns}/topics`);

@@ -53,12 +53,16 @@ func (s *Store) saveProgress(queues bool) error {
 			}
 		}
 	}
-	return s.checkpoint.update(func(v *checkpointValues) {
+	err := s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
 		if queues {
 			v.logics = max(v.logics, dispatched)
 		}
 	})
+	if err == nil && queues {
+		err = s.saveQueueStates()
+	}
+	return err
 }
 
 // retain looks at the disk and deletes old data.

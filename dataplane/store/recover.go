@@ -30,11 +30,16 @@ func (s *Store) recover(clean bool) error {
 	if err := r.loadQueues(); err != nil {
 		return err
 	}
+	states, err := s.loadQueueStates()
+	if errors.Is(err, errQueueState) {
+		s.log.Warn("it cannot be checked whether queues are complete", "err", err)
+	} else if err != nil {
+		return err
+	}
 	if bases := s.clog.Bases(); len(bases) > 0 {
 		r.logMin = bases[0]
 	}
 	from, ok := int64(0), false
-	var err error
 	if clean {
 		if from, ok, err = r.newestEntry(); err != nil {
 			return err
@@ -56,6 +61,9 @@ func (s *Store) recover(clean bool) error {
 		if err := q.log.Truncate(got.End); err != nil {
 			return err
 		}
+	}
+	if err := r.missing(states, got.End); err != nil {
+		return err
 	}
 	if err := r.rebuildQueues(got.End); err != nil {
 		return err

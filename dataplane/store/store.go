@@ -42,10 +42,14 @@ type Store struct {
 	clog       *commitlog.Log
 	queueCfg   queuelog.Config
 	checkpoint checkpoint
-	topics     *table[TopicConfig]
-	groups     *table[GroupConfig]
-	batchCQ    atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
-	deleted    deletedTopics
+	stateSum   struct { // of the queue states on disk; owned by saveQueueStates
+		known bool
+		sum   uint32
+	}
+	topics  *table[TopicConfig]
+	groups  *table[GroupConfig]
+	batchCQ atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
+	deleted deletedTopics
 
 	configMu sync.Mutex // held while a configuration file is replaced
 
@@ -76,6 +80,11 @@ type queue struct {
 	log   *queuelog.Queue
 	seq   commitlog.Sequence
 	dirty bool // has units that are not in a file; owned by the dispatcher
+
+	seen struct { // the first unit, as saveQueueStates last saw it; owned by it
+		known       bool
+		low, offset int64
+	}
 }
 
 // Open locks a store folder, repairs it and loads it. The folder is made if it

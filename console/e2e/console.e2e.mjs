@@ -382,6 +382,20 @@ async function walk(context) {
     });
   }
 
+  await step('costs are in the words and units of people', async () => {
+    await page.getByRole('link', { name: 'Costs' }).click();
+    await page.getByText('per million units').waitFor();
+    const month = await page.getByLabel('Month', { exact: true }).inputValue();
+    check(month === new Date().toISOString().slice(0, 7), `the running month is shown as "${month}"`);
+    await page.getByText('per GiB-hour').waitFor();
+    const text = (await page.locator('#content').textContent()).replace(/\s+/g, ' ');
+    check(!/billable_units|unit_4k|byte_ms|stored_/.test(text), `raw codes: ${text}`);
+    await page.getByLabel('Month', { exact: true }).fill('2026-09');
+    await page.waitForURL('**/costs?month=2026-09');
+    await page.goBack();
+    await page.waitForURL('**/costs');
+  });
+
   await step('a phone of 390 pixels scrolls no page sideways', async () => {
     const size = page.viewportSize();
     await page.setViewportSize({ width: 390, height: 844 });

@@ -1,10 +1,11 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { App, Button, Input } from 'antd';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { asProblem } from '../../api/problem';
+import { formatQuantity, isCostUnit, isMeter, isUsualPrice } from '../../lib/cost';
 import { formatAmount, formatCount, formatMicros } from '../../lib/format';
 import { saveAnswer, useLocale } from '../data';
 import { compact, costsSearch } from '../search';
@@ -19,6 +20,8 @@ export function Costs() {
   const { month } = route.useSearch();
   const navigate = route.useNavigate();
   const [saving, setSaving] = useState(false);
+  const running = new Date().toISOString().slice(0, 7);
+  const shown = month ?? running;
   const query = useQuery({
     queryKey: ['costs', month],
     queryFn: ({ signal }) => got(api.GET('/v1/costs', { params: { query: { month } }, signal })),
@@ -30,7 +33,7 @@ export function Costs() {
     try {
       await saveAnswer(
         api.GET('/v1/costs.csv', { params: { query: { month } }, parseAs: 'text' }),
-        `sluice-costs-${month ?? new Date().toISOString().slice(0, 7)}.csv`,
+        `sluice-costs-${shown}.csv`,
       );
     } catch (err) {
       const p = asProblem(err);
@@ -52,13 +55,9 @@ export function Costs() {
         }
       />
       <search className="filters">
-        <Input
-          type="month"
-          className="filter"
-          aria-label={t('costs.month')}
-          min="2020-01"
-          value={month ?? ''}
-          onChange={(e) => void navigate({ search: compact(costsSearch({ month: e.target.value })) })}
+        <MonthField
+          value={shown}
+          onChange={(v) => void navigate({ search: compact({ month: v === running ? undefined : v }) })}
         />
       </search>
       <Outcome query={query}>
@@ -87,19 +86,31 @@ export function Costs() {
                   dataSource={c.lines}
                   pagination={false}
                   columns={[
-                    { title: t('costs.meter'), render: (_, l) => <code>{l.meter}</code> },
-                    { title: t('costs.unit'), dataIndex: 'unit' },
-                    { title: t('costs.quantity'), align: 'end', render: (_, l) => formatCount(l.quantity, locale) },
-                    { title: t('costs.included'), align: 'end', render: (_, l) => formatCount(l.included, locale) },
-                    { title: t('costs.billable'), align: 'end', render: (_, l) => formatCount(l.billable, locale) },
+                    {
+                      title: t('costs.meter'),
+                      render: (_, l) =>
+                        isMeter(l.meter) ? (
+                          <span title={l.meter}>{t(`meter.${l.meter}`)}</span>
+                        ) : (
+                          <code>{l.meter}</code>
+                        ),
+                    },
+                    {
+                      title: t('costs.unit'),
+                      render: (_, l) =>
+                        isCostUnit(l.unit) ? (
+                          <span title={l.unit}>{t(`cost_unit.${l.unit}`)}</span>
+                        ) : (
+                          <code>{l.unit}</code>
+                        ),
+                    },
+                    { title: t('costs.quantity'), align: 'end', render: (_, l) => <Quantity n={l.quantity} of={l} /> },
+                    { title: t('costs.included'), align: 'end', render: (_, l) => <Quantity n={l.included} of={l} /> },
+                    { title: t('costs.billable'), align: 'end', render: (_, l) => <Quantity n={l.billable} of={l} /> },
                     {
                       title: t('costs.price'),
                       align: 'end',
-                      render: (_, l) =>
-                        t('costs.price_per', {
-                          price: formatMicros(l.unit_price_micros, c.currency, locale),
-                          n: formatCount(l.price_per, locale),
-                        }),
+                      render: (_, l) => <Price line={l} currency={c.currency} />,
                     },
                     {
                       title: t('costs.amount'),
@@ -116,5 +127,51 @@ export function Costs() {
         }}
       </Outcome>
     </>
+  );
+}
+
+/** The month in the field. While it is being typed it need not be one; leaving the field brings back the one shown. */
+function MonthField({ value, onChange }: { value: string; onChange: (month: string) => void }) {
+  const { t } = useTranslation();
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  return (
+    <Input
+      type="month"
+      className="filter"
+      aria-label={t('costs.month')}
+      min="2020-01"
+      value={typed}
+      onChange={(e) => {
+        setTyped(e.target.value);
+        const { month } = costsSearch({ month: e.target.value });
+        if (month) {
+          onChange(month);
+        }
+      }}
+      onBlur={() => setTyped(value)}
+    />
+  );
+}
+
+function Quantity({ n, of }: { n: string; of: Schemas['CostLine'] }) {
+  const { t } = useTranslation();
+  const locale = useLocale();
+  return isCostUnit(of.unit) ? (
+    <span title={t(`cost_exact.${of.unit}`, { n: formatCount(n, locale) })}>{formatQuantity(n, of.unit, locale)}</span>
+  ) : (
+    formatCount(n, locale)
+  );
+}
+
+function Price({ line, currency }: { line: Schemas['CostLine']; currency: string }) {
+  const { t } = useTranslation();
+  const locale = useLocale();
+  const price = formatMicros(line.unit_price_micros, currency, locale);
+  const exact = t('costs.price_per', { price, n: `${formatCount(line.price_per, locale)} ${line.unit}` });
+  return isCostUnit(line.unit) && isUsualPrice(line.unit, line.price_per) ? (
+    <span title={exact}>{t(`cost_price.${line.unit}`, { price })}</span>
+  ) : (
+    exact
   );
 }

@@ -396,6 +396,14 @@ async function walk(context) {
     await page.waitForURL('**/costs');
   });
 
+  await step('quotas have names', async () => {
+    await page.getByRole('link', { name: 'Quotas' }).click();
+    await page.getByText(/^\d of 50$/).waitFor();
+    await page.getByText('up to 100 MiB/s').waitFor();
+    check((await page.getByTitle('up to 104,857,600 bytes/s').count()) > 0, 'the exact rate is not in the title');
+    check(!/[a-z]_[a-z]/.test((await page.locator('#content').textContent()) ?? ''), 'raw codes');
+  });
+
   await step('a phone of 390 pixels scrolls no page sideways', async () => {
     const size = page.viewportSize();
     await page.setViewportSize({ width: 390, height: 844 });

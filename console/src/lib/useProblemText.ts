@@ -1,5 +1,6 @@
 import { useTranslation } from 'react-i18next';
 import type { ApiProblem } from '../api/problem';
+import { isQuotaName } from './quota';
 
 /** The title in the user's language where there is one for the code, else the server's; the detail as it was said. */
 export function useProblemText(problem: ApiProblem): { title: string; detail: string } {
@@ -8,9 +9,10 @@ export function useProblemText(problem: ApiProblem): { title: string; detail: st
   const title = i18n.exists(key) ? t(key) : problem.title || t('problem.code.internal');
   const details = [problem.detail];
   if (problem.quota) {
+    const { name } = problem.quota;
     details.push(
       t('problem.quota', {
-        name: problem.quota.name,
+        name: isQuotaName(name) ? t(`quota_name.${name}`) : name,
         used: String(problem.quota.used),
         limit: String(problem.quota.limit),
       }),

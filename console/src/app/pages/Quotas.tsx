@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, got, type Schemas } from '../../api/client';
 import { formatCount } from '../../lib/format';
+import { formatQuota, isQuotaName, isRateUnit } from '../../lib/quota';
 import { lastNamespace, useLocale, useNamespaces } from '../data';
 import { Nothing, Outcome, PageHead } from '../ui';
 
@@ -64,26 +65,33 @@ function Bars({ items }: { items: Schemas['Quota'][] }) {
     <ul className="quotas" data-testid="quotas">
       {items.map((q) => {
         const percent = q.limit > 0 ? Math.min(100, (q.used / q.limit) * 100) : q.used > 0 ? 100 : 0;
-        const figures = t('quotas.figures', {
-          used: formatCount(q.used, locale),
-          limit: formatCount(q.limit, locale),
-          unit: q.unit,
-        });
+        const name = isQuotaName(q.name) ? t(`quota_name.${q.name}`) : q.name;
+        const [used, limit] = [q.used, q.limit].map((n) => formatQuota(n, q.unit, locale)) as [string, string];
+        const exact = { used: formatCount(q.used, locale), limit: formatCount(q.limit, locale), unit: q.unit };
+        const rate = q.kind === 'rate';
+        // What is counted is what the quota is named after, so the unit is said only when it is another one.
+        const figures = rate
+          ? isRateUnit(q.unit)
+            ? t(`quota_rate.${q.unit}`, { limit })
+            : t('quotas.rate', { limit, unit: q.unit })
+          : q.unit === q.name || q.unit === 'bytes'
+            ? t('quotas.count', { used, limit })
+            : t('quotas.figures', { used, limit, unit: q.unit });
         return (
           <li key={q.id}>
             <div className="quota-head">
-              <code>{q.name}</code>
-              <span>
-                {q.kind === 'rate' ? t('quotas.rate', { limit: formatCount(q.limit, locale), unit: q.unit }) : figures}
+              <span className="quota-name" title={q.name}>
+                {name}
               </span>
+              <span title={rate ? t('quotas.rate', exact) : t('quotas.figures', exact)}>{figures}</span>
               <span className="muted">{t(`quota_source.${q.source}`)}</span>
             </div>
-            {q.kind !== 'rate' && (
+            {!rate && (
               <Progress
                 percent={Math.round(percent)}
                 status={percent >= 100 ? 'exception' : 'normal'}
                 showInfo={false}
-                aria-label={`${q.name}: ${figures}`}
+                aria-label={`${name}: ${figures}`}
               />
             )}
           </li>

@@ -475,6 +475,20 @@ async function walk(context) {
     await look('topics-zh');
   });
 
+  await step('the language of mails is another than the one of the console', async () => {
+    await page.getByRole('link', { name: '账号', exact: true }).click();
+    const marked = (field) => page.getByTestId(field).locator('.ant-segmented-item-selected');
+    await marked('console-language').getByText('中文').waitFor();
+    await marked('mail-language').getByText('English').waitFor();
+    await page.getByTestId('mail-language').getByText('中文').click();
+    await marked('mail-language').getByText('中文').waitFor();
+    await look('account-zh');
+    await page.getByTestId('mail-language').getByText('English').click();
+    await marked('mail-language').getByText('English').waitFor();
+    await marked('console-language').getByText('中文').waitFor();
+    await page.getByRole('link', { name: '主题', exact: true }).click();
+  });
+
   await step('a reload keeps the session and the language', async () => {
     await page.reload();
     await page.getByRole('heading', { name: '主题', level: 1 }).waitFor();

@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { App, Button, Descriptions, Form, Input } from 'antd';
+import { App, Button, Descriptions, Form, Input, Segmented } from 'antd';
+import { useId } from 'react';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, etag, got, type Schemas } from '../../api/client';
 import { type Language, languages, setLanguage } from '../../i18n';
@@ -68,7 +69,6 @@ function Person({ me }: { me: Schemas['Me'] }) {
   const mail = useSave<Language>(form, async (locale) => {
     const changed = await got(api.PATCH('/v1/me', { params: { header: { 'If-Match': etag(me) } }, body: { locale } }));
     queries.setQueryData(['me'], changed);
-    await setLanguage(locale);
     void message.success(t('state.saved'));
   });
   return (
@@ -100,23 +100,48 @@ function Person({ me }: { me: Schemas['Me'] }) {
               {t('action.save')}
             </Button>
           </Form>
-          <div className="filters">
-            <span>{t('account.mail_language')}</span>
-            {languages.map((l) => (
-              <Button
-                key={l}
-                loading={mail.busy && i18n.language !== l}
-                type={me.locale === l ? 'primary' : 'default'}
-                aria-pressed={me.locale === l}
-                onClick={() => void mail.save(l)}
-              >
-                {t(`language.${l}`)}
-              </Button>
-            ))}
-          </div>
+          <LanguageField
+            label={t('account.mail_language')}
+            value={me.locale}
+            disabled={mail.busy}
+            onChange={(l) => void mail.save(l)}
+            testid="mail-language"
+          />
         </>
       )}
+      <LanguageField
+        label={t('account.console_language')}
+        value={i18n.language as Language}
+        onChange={(l) => void setLanguage(l)}
+        testid="console-language"
+      />
     </>
+  );
+}
+
+function LanguageField(props: {
+  label: string;
+  value: Language | undefined;
+  disabled?: boolean;
+  onChange: (l: Language) => void;
+  testid: string;
+}) {
+  const { t } = useTranslation();
+  const id = useId();
+  return (
+    <div className="filters" data-testid={props.testid}>
+      <span id={id} className="field-name">
+        {props.label}
+      </span>
+      <Segmented
+        aria-labelledby={id}
+        // Without a language of its own nothing is marked.
+        value={props.value ?? ''}
+        disabled={props.disabled}
+        options={languages.map((l) => ({ value: l, label: t(`language.${l}`) }))}
+        onChange={(l) => props.onChange(l as Language)}
+      />
+    </div>
   );
 }
 

@@ -404,6 +404,28 @@ async function walk(context) {
     check(!/[a-z]_[a-z]/.test((await page.locator('#content').textContent()) ?? ''), 'raw codes');
   });
 
+  await step('retries are named in words', async () => {
+    // As the server answers once a consumer has sent a message back.
+    const answers = [/\/groups\/hello-group\/lag$/, /\/v1\/usage\?/];
+    const queues = [{ queue: 0, lag: '2', committed_offset: '1', min_offset: '0', max_offset: '3' }];
+    const topics = [{ topic: '%RETRY%hello-group', lag: '2', queues }];
+    await page.route(answers[0], (r) => r.fulfill({ json: { lag: '2', as_of: new Date().toISOString(), topics } }));
+    await page.route(answers[1], async (r) => {
+      const response = await r.fetch();
+      await r.fulfill({ response, body: (await response.text()).replaceAll('"hello"', '"%RETRY%hello-group"') });
+    });
+    await page.goto(`${base}/n/${ns}/groups/hello-group`);
+    await page.getByRole('link', { name: 'retries of hello-group' }).waitFor();
+    check((await page.getByTitle('%RETRY%hello-group').count()) === 1, 'the exact name is not in the title');
+    await page.getByRole('link', { name: 'Usage' }).click();
+    await page.getByRole('cell', { name: 'retries of hello-group' }).first().waitFor();
+    await page.getByTestId('usage-chart').getByText('retries of hello-group').waitFor();
+    await look('retries');
+    for (const a of answers) {
+      await page.unroute(a);
+    }
+  });
+
   await step('a phone of 390 pixels scrolls no page sideways', async () => {
     const size = page.viewportSize();
     await page.setViewportSize({ width: 390, height: 844 });

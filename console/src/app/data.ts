@@ -1,8 +1,10 @@
 import { QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, got, type Schemas } from '../api/client';
 import { ApiProblem } from '../api/problem';
 import { tagOf } from '../i18n';
+import { groupTopic } from '../lib/topicName';
 
 export function newQueryClient(): QueryClient {
   return new QueryClient({
@@ -23,6 +25,18 @@ export function newQueryClient(): QueryClient {
 
 export function useLocale(): string {
   return tagOf(useTranslation().i18n.language);
+}
+
+/** How topics are called on the page: those that the system makes for a group in words, others by their name. */
+export function useTopicText(): (topic: string) => string {
+  const { t } = useTranslation();
+  return useCallback(
+    (topic) => {
+      const of = groupTopic(topic);
+      return of ? t(`topic_of.${of.kind}`, { group: of.group }) : topic;
+    },
+    [t],
+  );
 }
 
 export function useMe(): UseQueryResult<Schemas['Me']> {

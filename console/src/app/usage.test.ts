@@ -83,6 +83,12 @@ describe('chartOf', () => {
     expect(c.others).toBe(7);
   });
 
+  it('shows names as it is told, and adds up by the names themselves', () => {
+    const rows = [row('2026-09-01T00:00:00.000Z', '%RETRY%g', '1'), row('2026-09-02T00:00:00.000Z', '%RETRY%g', '2')];
+    const c = chartOf(rows, 'topic', 'messages_in', period, { ...names, shown: (n) => `shown ${n}` });
+    expect(c.series).toEqual([{ name: 'shown %RETRY%g', values: [1, 2, 0] }]);
+  });
+
   it('goes by calendar months', () => {
     const c = chartOf(
       [],

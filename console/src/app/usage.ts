@@ -91,7 +91,7 @@ export function chartOf(
   by: Dimension,
   metric: Metric,
   period: { from: string; to: string; grain: Period['grain'] },
-  names: { none: string; other: string },
+  names: { none: string; other: string; shown?: (name: string) => string },
   most = 8,
 ): Chart {
   const starts = startsOf(period);
@@ -125,7 +125,7 @@ export function chartOf(
   }
   return {
     times: starts.map((ms) => ms / 1000),
-    series: shown.map(([name, l]) => ({ name, values: l.map(Number) })),
+    series: shown.map(([name, l]) => ({ name: names.shown?.(name) ?? name, values: l.map(Number) })),
     others: rest.length,
   };
 }

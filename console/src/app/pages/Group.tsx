@@ -8,7 +8,7 @@ import { asProblem } from '../../api/problem';
 import { formatCount } from '../../lib/format';
 import { useProblemText } from '../../lib/useProblemText';
 import { groupCode } from '../ascode';
-import { useLocale, useMay } from '../data';
+import { useLocale, useMay, useTopicText } from '../data';
 import { groupTabs } from '../search';
 import { AsCode, Badge, ConfirmByName, Copyable, DataTable, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
 
@@ -128,6 +128,7 @@ function Failed({ err }: { err: unknown }) {
 function Lag({ ns, name }: { ns: string; name: string }) {
   const { t } = useTranslation();
   const locale = useLocale();
+  const topicText = useTopicText();
   const query = useQuery({
     queryKey: ['lag', ns, name],
     queryFn: ({ signal }) =>
@@ -151,15 +152,15 @@ function Lag({ ns, name }: { ns: string; name: string }) {
             <Nothing text={t('group.no_topics')} />
           ) : (
             lag.topics.map((topic) => (
-              <section key={topic.topic} aria-label={topic.topic} className="gap">
+              <section key={topic.topic} aria-label={topicText(topic.topic)} className="gap">
                 <h2>
-                  <Link to="/n/$ns/topics/$topic" params={{ ns, topic: topic.topic }}>
-                    {topic.topic}
+                  <Link to="/n/$ns/topics/$topic" params={{ ns, topic: topic.topic }} title={topic.topic}>
+                    {topicText(topic.topic)}
                   </Link>{' '}
                   <span className="muted">{formatCount(topic.lag, locale)}</span>
                 </h2>
                 <DataTable<Schemas['QueueLag']>
-                  label={topic.topic}
+                  label={topicText(topic.topic)}
                   rowKey="queue"
                   size="small"
                   dataSource={topic.queues}
@@ -198,6 +199,8 @@ function Lag({ ns, name }: { ns: string; name: string }) {
 function Overview({ group }: { group: Schemas['Group'] }) {
   const { t } = useTranslation();
   const locale = useLocale();
+  const topicText = useTopicText();
+  const dead = group.dead_letter.topic;
   return (
     <>
       <Descriptions
@@ -227,7 +230,14 @@ function Overview({ group }: { group: Schemas['Group'] }) {
           {
             key: 'dead',
             label: t('group.dead_letter'),
-            children: group.dead_letter.enabled === false ? t('state.off') : (group.dead_letter.topic ?? t('state.on')),
+            children:
+              group.dead_letter.enabled === false ? (
+                t('state.off')
+              ) : dead ? (
+                <span title={dead}>{topicText(dead)}</span>
+              ) : (
+                t('state.on')
+              ),
           },
           { key: 'flight', label: t('group.max_in_flight'), children: formatCount(group.max_in_flight, locale) },
           { key: 'description', label: t('field.description'), children: group.description || t('state.none') },

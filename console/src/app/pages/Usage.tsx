@@ -6,7 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { asProblem } from '../../api/problem';
 import { formatBytes, formatCount } from '../../lib/format';
-import { saveAnswer, useLocale, useNamespaces } from '../data';
+import { saveAnswer, useLocale, useNamespaces, useTopicText } from '../data';
 import { fromLocalInput, toLocalInput } from '../localTime';
 import { compact, dimensions, grains, metrics, ranges, type UsageSearch } from '../search';
 import { DataTable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
@@ -218,9 +218,15 @@ function Rows(props: {
 }) {
   const { t } = useTranslation();
   const { usage, by, metric, locale } = props;
+  const topicText = useTopicText();
   const chart = useMemo(
-    () => chartOf(usage.items, by, metric, usage, { none: t(`usage.no_${by}`), other: t('usage.others') }),
-    [usage, by, metric, t],
+    () =>
+      chartOf(usage.items, by, metric, usage, {
+        none: t(`usage.no_${by}`),
+        other: t('usage.others'),
+        shown: by === 'topic' ? topicText : undefined,
+      }),
+    [usage, by, metric, t, topicText],
   );
   const format = useCallback((n: number) => show(metric, String(Math.round(n)), locale), [metric, locale]);
   const column = (m: Metric) => ({
@@ -246,7 +252,14 @@ function Rows(props: {
           { title: t('usage.period'), render: (_, r) => <Time at={r.from} /> },
           {
             title: t(`dimension.${by}`),
-            render: (_, r) => rowName(r, by) ?? <span className="muted">{t(`usage.no_${by}`)}</span>,
+            render: (_, r) => {
+              const name = rowName(r, by);
+              return name === undefined ? (
+                <span className="muted">{t(`usage.no_${by}`)}</span>
+              ) : (
+                <span title={name}>{by === 'topic' ? topicText(name) : name}</span>
+              );
+            },
           },
           column('messages_in'),
           column('messages_out'),

@@ -15,6 +15,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -121,15 +123,19 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Server, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if err := cfg.databaseLost(); err != nil {
+		return nil, err
+	}
+	if err := s.openStorage(ctx); err != nil {
+		return nil, err
+	}
+	// After the database: a folder with a master key has had one.
 	master, err := tenant.OpenMasterKey(cfg.MasterKeyFile)
 	if err != nil {
 		return nil, err
 	}
 	keyring, err := tenant.NewKeyring(master)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.openStorage(ctx); err != nil {
 		return nil, err
 	}
 	if s.client, err = mqclient.New(mqclient.Config{Secret: cfg.Cluster.Secret}); err != nil {
@@ -139,6 +145,21 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Server, err error) {
 		return nil, err
 	}
 	return s, s.wire(ctx, keyring)
+}
+
+// databaseLost keeps a control plane from beginning anew, and from forgetting
+// all tenants, where it ran before and its database file is gone.
+func (c *Config) databaseLost() error {
+	path, ok := strings.CutPrefix(c.DB, "sqlite:")
+	if _, err := os.Stat(c.MasterKeyFile); !ok || err != nil {
+		return nil
+	}
+	for _, file := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("db %s is missing or empty, but %s shows that a control plane ran here: restore the database, or move the key away to begin anew without tenants", path, c.MasterKeyFile)
 }
 
 func (s *Server) openStorage(ctx context.Context) error {
@@ -203,6 +224,9 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err
+	}
+	if err := authService.CheckKeys(ctx); err != nil {
+		return fmt.Errorf("%s does not open what the database holds, such as the secrets of API keys: restore the file that belongs to it: %w", s.cfg.MasterKeyFile, err)
 	}
 	if err := authService.RotateKeys(ctx); err != nil { // there must be a key before the first sign-in
 		return err

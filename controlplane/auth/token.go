@@ -173,6 +173,21 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 	return nil
 }
 
+// CheckKeys opens all signing keys: a keyring that cannot is not the one that
+// the database was filled with.
+func (s *Service) CheckKeys(ctx context.Context) error {
+	keys, err := s.d.Store.SigningKeys(ctx)
+	if err != nil {
+		return fmt.Errorf("read signing keys: %w", err)
+	}
+	for _, k := range keys {
+		if _, err := s.private(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Service) recordKeys(ctx context.Context) error {
 	s.d.Store.AfterCommit(ctx, s.d.Wake)
 	return s.d.Store.Record(ctx, tenant.Change{Kind: "jwks", ID: "jwks"})

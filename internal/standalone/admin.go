@@ -30,10 +30,16 @@ type admin struct {
 	ready  func(context.Context) map[string]error
 }
 
+// minTokenBytes keeps a token that lost its content from letting everybody in.
+const minTokenBytes = 16
+
 func newAdmin(c *Config, registry *prometheus.Registry, ready func(context.Context) map[string]error, log *slog.Logger) (*admin, error) {
 	token, err := readOrCreate(filepath.Join(c.Data, "operator.token"), true, func() string { return hex.EncodeToString(randomBytes(32)) })
 	if err != nil {
 		return nil, fmt.Errorf("operator.token: %w", err)
+	}
+	if len(token) < minTokenBytes || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, fmt.Errorf("%s: want at least %d printable characters: delete it to get a new one", filepath.Join(c.Data, "operator.token"), minTokenBytes)
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a := &admin{token: token, ready: ready}

@@ -226,3 +226,53 @@ func TestHTTP_everyRequestEnds(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 }
+
+// What a folder cannot do without is missed at the start, in words: a control
+// plane with another master key could not open a single secret, and one with a
+// new database would know no tenant.
+func TestNew_whatIsLostIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(data string) error
+		want   []string
+	}{
+		{"nothing", func(string) error { return nil }, nil},
+		{"master key", func(data string) error { return os.Remove(filepath.Join(data, "master.key")) }, []string{"master.key", "restore"}},
+		{"database", func(data string) error { return os.Remove(filepath.Join(data, "control.db")) }, []string{"control.db", "restore"}},
+		{"content of the database", func(data string) error { return os.Truncate(filepath.Join(data, "control.db"), 0) }, []string{"control.db", "restore"}},
+		{"content of the operators' token", func(data string) error { return os.Truncate(filepath.Join(data, "operator.token"), 0) }, []string{"operator.token", "delete it"}},
+		{"all but zeros of it", func(data string) error {
+			return os.WriteFile(filepath.Join(data, "operator.token"), make([]byte, 65), 0o600)
+		}, []string{"operator.token"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			data := t.TempDir()
+			open := func() (*Server, error) {
+				cfg := Default()
+				cfg.Data, cfg.HTTP, cfg.Admin, cfg.NameSrv, cfg.Broker, cfg.GRPC = data, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+				return New(t.Context(), RoleAll, cfg, Deps{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+			}
+			s, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.close(), c.damage(data)); err != nil {
+				t.Fatal(err)
+			}
+			s, err = open()
+			if err == nil {
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("second start: %v", err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -274,5 +275,33 @@ func TestNew_whatIsLostIsNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The embedded Redis is for this process alone.
+func TestRedis_embeddedAsksForItsPassword(t *testing.T) {
+	c := Default()
+	c.Data = t.TempDir()
+	c.HTTP, c.Admin, c.NameSrv, c.Broker, c.GRPC = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	s, err := New(t.Context(), RoleAll, c, deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	conn, err := net.Dial("tcp", s.redis.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "*1\r\n$8\r\nFLUSHALL\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.HasPrefix(answer, "-NOAUTH") {
+		t.Errorf("a stranger is answered %q, %v", answer, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,7 +196,11 @@ func (s *Server) openControlPlane(ctx context.Context) error {
 		if s.redis, err = miniredis.Run(); err != nil {
 			return fmt.Errorf("start the embedded Redis: %w", err)
 		}
-		redis = "redis://" + s.redis.Addr()
+		// Other users of this machine reach the port too, and it says which
+		// sessions live.
+		password := hex.EncodeToString(randomBytes(32))
+		s.redis.RequireAuth(password)
+		redis = "redis://:" + password + "@" + s.redis.Addr()
 	}
 	cluster := controlplane.Cluster{
 		Name: s.cfg.ClusterName, Secret: s.keys.secret, PolicyKey: s.keys.signing, NameServers: list(s.cfg.NameServers), Brokers: list(s.cfg.Brokers),

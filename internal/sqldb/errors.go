@@ -14,7 +14,10 @@ const (
 	mysqlDuplicate      = 1062
 	mysqlLockTimeout    = 1205
 	mysqlDeadlock       = 1213
+	mysqlDiskFull       = 1021
+	mysqlTableFull      = 1114
 	sqliteBusy          = 5
+	sqliteFull          = 13
 	sqlitePrimaryKey    = 1555
 	sqliteUnique        = 2067
 	sqlitePrimaryResult = 0xff
@@ -23,7 +26,8 @@ const (
 type numbered interface{ Code() int }
 
 // Error gives err a code of package errs where the driver's number says
-// enough: a broken unique constraint is Conflict, no row is NotFound. An
+// enough: a broken unique constraint is Conflict, no row is NotFound, a full
+// disk is Unavailable. An
 // error that has a code already passes unchanged, and nil stays nil.
 func Error(err error) error {
 	if err == nil {
@@ -40,11 +44,23 @@ func Error(err error) error {
 	if errors.As(err, &my) && my.Number == mysqlDuplicate {
 		return errs.E(errs.Conflict, "exists already: %w", err)
 	}
+	if full(err) {
+		return errs.E(errs.Unavailable, "the database has no space left: nothing can be changed until there is: %w", err)
+	}
 	var lite numbered
 	if errors.As(err, &lite) && (lite.Code() == sqliteUnique || lite.Code() == sqlitePrimaryKey) {
 		return errs.E(errs.Conflict, "exists already: %w", err)
 	}
 	return err
+}
+
+func full(err error) bool {
+	var my *mysqldriver.MySQLError
+	if errors.As(err, &my) {
+		return my.Number == mysqlDiskFull || my.Number == mysqlTableFull
+	}
+	var lite numbered
+	return errors.As(err, &lite) && lite.Code()&sqlitePrimaryResult == sqliteFull
 }
 
 func retryable(err error) bool {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	mysqldriver "github.com/go-sql-driver/mysql"
+
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
@@ -168,6 +170,28 @@ func TestError_mapsByNumber(t *testing.T) {
 			t.Errorf("absent: got %v, want not found", err)
 		}
 	})
+}
+
+// A full disk is no fault of ours to be looked up in a log: it is told.
+func TestError_fullDiskIsUnavailable(t *testing.T) {
+	db := dbtest.Open(t, sqldb.SQLite)
+	var pages int64
+	if err := db.Conn(t.Context()).Raw("PRAGMA page_count").Scan(&pages).Error; err != nil {
+		t.Fatal(err)
+	}
+	err := db.InTx(t.Context(), func(ctx context.Context) error {
+		if err := db.Conn(ctx).Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Error; err != nil {
+			return err
+		}
+		return db.Conn(ctx).Exec("CREATE TABLE too_much AS SELECT randomblob(1000000) AS x").Error
+	})
+	if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("got %v", err)
+	}
+	my := &mysqldriver.MySQLError{Number: 1021, Message: "Disk full"}
+	if !errs.Is(sqldb.Error(my), errs.Unavailable) {
+		t.Errorf("got %v", sqldb.Error(my))
+	}
 }
 
 func TestInTx_rollsBackAndRunsAfterCommit(t *testing.T) {

@@ -45,6 +45,10 @@ func TestMessages_pagesAndLookups(t *testing.T) {
 	for i := range n {
 		must(t, send(fmt.Appendf(nil, "message %d", i), fmt.Sprint("sum", i)))
 	}
+	// A stored message is readable a moment after its answer.
+	must(t, testcluster.Eventually(t.Context(), 10*time.Second, func() (bool, error) {
+		return len(look(t, a, "hello", url.Values{"page_size": {"100"}}).Items) == n, nil
+	}))
 	for _, size := range []string{"1", "2", "7", "100"} {
 		seen := map[string]int{}
 		q := url.Values{"page_size": {size}}

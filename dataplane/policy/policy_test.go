@@ -249,6 +249,9 @@ func TestToken(t *testing.T) {
 			ext := map[string]string{"AccessKey": "jwt", "SecurityToken": c.text}
 			p, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Remote: testRemote})
 			_, grpcErr := f.AuthenticateGRPC(GRPCRequest{Authorization: "Bearer " + c.text, Remote: testRemote})
+			if _, err := f.AuthenticateGRPC(GRPCRequest{Authorization: "MQv2-HMAC-SHA1 Credential=" + c.text + "//Rocketmq, Signature=00", DateTime: "x", Remote: testRemote}); (err == nil) != (grpcErr == nil) {
+				t.Errorf("as an access key: %v, as a bearer: %v", err, grpcErr)
+			}
 			if c.code != "" {
 				wantCode(t, err, c.code)
 				wantCode(t, grpcErr, c.code)

@@ -68,6 +68,8 @@ type Config struct {
 	MaxConnectionsPerIP  int           // open at once from one address
 	MaxConcurrentStreams uint32        // open calls of one connection
 	MaxHeaderBytes       uint32        // metadata of one call
+	MaxUnfinished        int64         // bytes of requests that have begun to arrive on all connections
+	UnfinishedTime       time.Duration // that one message may take to arrive: clients give up after a few seconds
 	MaxSessions          int           // clients known at once
 	MaxNamespaceSessions int           // clients known at once of one namespace
 	HandshakeTimeout     time.Duration // from accept to the end of the TLS handshake
@@ -84,7 +86,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		MaxBodyBytes: 4 << 20, MaxConnections: 20_000, MaxConnectionsPerIP: 5_000, MaxConcurrentStreams: 1_000,
-		MaxHeaderBytes: 32 << 10, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
+		MaxHeaderBytes: 32 << 10, MaxUnfinished: 256 << 20, UnfinishedTime: 30 * time.Second, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
 		MinPoll: 500 * time.Millisecond, MaxPoll: 20 * time.Second, SettingsRepeat: time.Second,
 		SessionExpiry: 120 * time.Second, RenewPeriod: 5 * time.Second, RenewLease: 60 * time.Second, RenewAhead: 20 * time.Second, RenewLimit: 3 * time.Hour,
 	}
@@ -104,7 +106,7 @@ func (c *Config) Validate() error {
 	}
 	for name, n := range map[string]int{
 		"maxBodyBytes": c.MaxBodyBytes, "maxConnections": c.MaxConnections, "maxConnectionsPerIP": c.MaxConnectionsPerIP,
-		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes),
+		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes), "maxUnfinished": int(c.MaxUnfinished),
 		"maxSessions": c.MaxSessions, "maxNamespaceSessions": c.MaxNamespaceSessions,
 	} {
 		if n <= 0 {
@@ -112,7 +114,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	for name, d := range map[string]time.Duration{
-		"handshakeTimeout": c.HandshakeTimeout, "maxPoll": c.MaxPoll, "settingsRepeat": c.SettingsRepeat,
+		"handshakeTimeout": c.HandshakeTimeout, "unfinishedTime": c.UnfinishedTime, "maxPoll": c.MaxPoll, "settingsRepeat": c.SettingsRepeat,
 		"sessionExpiry": c.SessionExpiry, "renewPeriod": c.RenewPeriod, "renewLease": c.RenewLease, "renewAhead": c.RenewAhead, "renewLimit": c.RenewLimit,
 	} {
 		if d <= 0 {
@@ -167,6 +169,8 @@ type Front struct {
 	idNext  atomic.Uint32
 	changed chan struct{} // the policy changed
 	readers sync.WaitGroup
+
+	unfinished atomic.Int64 // bytes of requests that are not whole yet
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -285,6 +289,7 @@ func (f *Front) look(ctx context.Context) {
 			f.sessions.sweep()
 		case <-soon.C:
 			f.watches.check()
+			f.ln.closeLate(time.Now().Add(-f.cfg.UnfinishedTime))
 		case <-tick.C:
 			f.sessions.sweep()
 			f.sessions.renew()

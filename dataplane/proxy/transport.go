@@ -27,11 +27,12 @@ type listener struct {
 	mu     sync.Mutex // guards the rest
 	open   int
 	byIP   map[netip.Addr]int
-	logged map[string]time.Time // what was said lately about whom
+	bound  map[*inbound]struct{} // connections past their handshake
+	logged map[string]time.Time  // what was said lately about whom
 }
 
 func newListener(f *Front, ln net.Listener) *listener {
-	return &listener{Listener: ln, f: f, byIP: map[netip.Addr]int{}, logged: map[string]time.Time{}}
+	return &listener{Listener: ln, f: f, byIP: map[netip.Addr]int{}, bound: map[*inbound]struct{}{}, logged: map[string]time.Time{}}
 }
 
 // Accept returns the next connection that is within the limits.
@@ -69,6 +70,45 @@ func (l *listener) gone(ip netip.Addr) {
 	l.open--
 	if l.byIP[ip]--; l.byIP[ip] <= 0 {
 		delete(l.byIP, ip)
+	}
+}
+
+func (l *listener) track(i *inbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bound[i] = struct{}{}
+}
+
+func (l *listener) untrack(i *inbound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.bound, i)
+}
+
+// closeLate closes connections with a message that began to arrive before
+// limit and is not whole yet.
+func (l *listener) closeLate(limit time.Time) {
+	l.mu.Lock()
+	all := make([]*inbound, 0, len(l.bound))
+	for i := range l.bound {
+		all = append(all, i)
+	}
+	l.mu.Unlock()
+	for _, i := range all {
+		if i.late(limit) {
+			l.say("late", "connection closed: a request did not arrive in time", i.RemoteAddr())
+			_ = i.Close()
+		}
+	}
+}
+
+// say logs a line about an address, not too often.
+func (l *listener) say(kind, text string, remote net.Addr) {
+	l.mu.Lock()
+	say := l.sayLocked(kind + addrPort(remote).Addr().String())
+	l.mu.Unlock()
+	if say {
+		l.f.log.Warn(text, "remote", remote.String())
 	}
 }
 
@@ -216,7 +256,7 @@ func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 			return nil, nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		info.SecurityLevel = credentials.PrivacyAndIntegrity
-		return tc, info, nil
+		return newInbound(h.f, tc), info, nil
 	}
 	n, _ := io.ReadFull(c, head[1:])
 	seen := head[:1+n]
@@ -228,7 +268,7 @@ func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		h.f.ln.foreign(c, "plaintext gRPC", "switch TLS on in the client: this server requires it")
 		return nil, nil, errForeign
 	}
-	return &replayed{conn: c, head: slices.Clone(seen)}, info, nil
+	return newInbound(h.f, &replayed{conn: c, head: slices.Clone(seen)}), info, nil
 }
 
 // refuse names the protocol in the log and, where the peer can read it, in an

@@ -96,7 +96,7 @@ func DefaultConfig() Config {
 	return Config{
 		MaxConns:     20000,
 		MaxFrame:     wire.MaxFrame,
-		MaxLarge:     512 << 20,
+		MaxLarge:     256 << 20,
 		MaxInFlight:  64,
 		MaxQueue:     8 << 20,
 		FrameGrace:   10 * time.Second,

@@ -32,12 +32,6 @@ func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 	return out
 }
 
-func withSecret(k api.ApiKey, secret string) api.ApiKeyWithSecret {
-	return api.ApiKeyWithSecret{Id: k.Id, Secret: secret, OwnerId: k.OwnerId, Name: k.Name, Description: k.Description, Scopes: k.Scopes, ControlRole: k.ControlRole,
-		AllowedCidrs: k.AllowedCidrs, ExpiresAt: k.ExpiresAt, Disabled: k.Disabled, State: k.State, Hint: k.Hint, LastUsedAt: k.LastUsedAt, RevokedAt: k.RevokedAt,
-		ReplacesKeyId: k.ReplacesKeyId, ReplacedByKeyId: k.ReplacedByKeyId, Status: k.Status, CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, Revision: k.Revision}
-}
-
 func scopesIn(in *[]api.ApiKeyScope) []tenant.Scope {
 	var out []tenant.Scope
 	for _, sc := range or(in, nil) {
@@ -77,24 +71,18 @@ func (s *server) CreateApiKey(gc context.Context, r CreateApiKeyRequestObject) (
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
 		k, secret, err := s.d.Tenants.CreateKey(ctx, c.tenantID(), in)
 		c.touches("api_key", k.ID, "")
-		return withSecret(s.keyOut(k), secret), err
+		return s.keyOut(k).WithSecret(secret), err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if isTrue(r.Params.DryRun) {
-		return CreateApiKey200JSONResponse(withoutSecret(out)), nil
+		return CreateApiKey200JSONResponse(out.WithoutSecret()), nil
 	}
 	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
 		return nil, err
 	}
 	return CreateApiKey201JSONResponse{Body: out, Headers: CreateApiKey201ResponseHeaders{ETag: etag(out.Revision), Location: "/v1/api-keys/" + out.Id}}, nil
-}
-
-func withoutSecret(k api.ApiKeyWithSecret) api.ApiKey {
-	return api.ApiKey{Id: k.Id, OwnerId: k.OwnerId, Name: k.Name, Description: k.Description, Scopes: k.Scopes, ControlRole: k.ControlRole,
-		AllowedCidrs: k.AllowedCidrs, ExpiresAt: k.ExpiresAt, Disabled: k.Disabled, State: k.State, Hint: k.Hint, Status: k.Status,
-		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, Revision: k.Revision}
 }
 
 // keyStatus waits for brokers if asked to, and reads how far they are.
@@ -228,7 +216,7 @@ func (s *server) RotateApiKey(gc context.Context, r RotateApiKeyRequestObject) (
 		}
 		k, secret, err := s.d.Tenants.RotateKey(ctx, c.tenantID(), r.Id, grace, timeOf(body.ExpiresAt), want)
 		c.touches("api_key", r.Id, "")
-		return withSecret(s.keyOut(k), secret), err
+		return s.keyOut(k).WithSecret(secret), err
 	})
 	if err != nil {
 		return nil, err

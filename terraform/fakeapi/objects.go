@@ -96,7 +96,7 @@ func (a *API) newKey(c api.ApiKeyCreate) api.ApiKeyWithSecret {
 	a.phases[k.Id] = a.pending
 	k.Status = a.statusLocked(k.Id, 1)
 	a.keys[k.Id] = k
-	return withSecret(*k, fmt.Sprintf("sls_FAKE%036d", number))
+	return k.WithSecret(fmt.Sprintf("sls_FAKE%036d", number))
 }
 
 func withPatterns(scopes []api.ApiKeyScope) []api.ApiKeyScope {
@@ -106,12 +106,6 @@ func withPatterns(scopes []api.ApiKeyScope) []api.ApiKeyScope {
 		out = append(out, api.ApiKeyScope{NamespaceId: s.NamespaceId, Permissions: s.Permissions, Topics: &topics, Groups: &groups})
 	}
 	return out
-}
-
-func withSecret(k api.ApiKey, secret string) api.ApiKeyWithSecret {
-	return api.ApiKeyWithSecret{Id: k.Id, OwnerId: k.OwnerId, Name: k.Name, Description: k.Description, Scopes: k.Scopes, ControlRole: k.ControlRole,
-		AllowedCidrs: k.AllowedCidrs, ExpiresAt: k.ExpiresAt, Disabled: k.Disabled, State: k.State, Hint: k.Hint, Status: k.Status,
-		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, Revision: k.Revision, Secret: secret, ReplacesKeyId: k.ReplacesKeyId}
 }
 
 // shown is the key as the API shows it: in another order when it shuffles.

@@ -162,7 +162,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 		addFailure(&resp.Diagnostics, "Could not create API key "+body.Name, err)
 		return
 	}
-	k := withoutSecret(created)
+	k := created.WithoutSecret()
 	disabled := plan.Disabled.ValueBool()
 	plan.set(k)
 	plan.Secret = types.StringValue(created.Secret)
@@ -179,12 +179,6 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	if err := settle(ctx, k.Status, r.status(k.Id)); err != nil {
 		addFailure(&resp.Diagnostics, "Created API key "+body.Name+", but it is not ready", err)
 	}
-}
-
-func withoutSecret(k api.ApiKeyWithSecret) api.ApiKey {
-	return api.ApiKey{AllowedCidrs: k.AllowedCidrs, ControlRole: k.ControlRole, CreatedAt: k.CreatedAt, Description: k.Description,
-		Disabled: k.Disabled, ExpiresAt: k.ExpiresAt, Hint: k.Hint, Id: k.Id, Name: k.Name, OwnerId: k.OwnerId,
-		Revision: k.Revision, Scopes: k.Scopes, State: k.State, Status: k.Status, UpdatedAt: k.UpdatedAt}
 }
 
 func (r *apiKeyResource) status(id string) func(context.Context) (api.ResourceStatus, error) {

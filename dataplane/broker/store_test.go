@@ -22,6 +22,7 @@ func openStoreOn(t testing.TB, disk vfs.FS) Store {
 	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = "/store", 1<<20, 20_000, false
+	cfg.IndexSlots, cfg.IndexEntries = 100, 1000
 	// Simulated time passes quickly: no ticks that no test needs.
 	cfg.FlushInterval, cfg.QueueFlush, cfg.Checkpoint, cfg.RetentionCheck = time.Hour, time.Hour, time.Hour, time.Hour
 	cfg.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")

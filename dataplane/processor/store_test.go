@@ -17,6 +17,7 @@ func openStore(t testing.TB) broker.Store {
 	t.Helper()
 	cfg := store.DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = "/store", 64<<20, 20_000, false
+	cfg.IndexSlots, cfg.IndexEntries = 100, 1000
 	cfg.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")
 	s, err := store.Open(cfg, store.Deps{FS: vfs.NewMem(time.Now)})
 	if err != nil {

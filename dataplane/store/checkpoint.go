@@ -28,8 +28,8 @@ type checkpoint struct {
 type checkpointValues struct {
 	physic        int64 // store time up to which the commit log was synced
 	logics        int64 // store time up to which the queues were synced
-	index         int64 // kept for other readers of the folder
-	masterFlushed int64 // likewise
+	index         int64 // store time up to which the key index was synced
+	masterFlushed int64 // kept for other readers of the folder
 	confirm       int64 // start of the last record that the last recovery found
 }
 

@@ -25,6 +25,8 @@ type Config struct {
 	Dir               string
 	SegmentBytes      int64         // size of a commit log file
 	QueueSegmentBytes int64         // size of a consume queue file, rounded up to 20
+	IndexSlots        int32         // hash table of a key index file
+	IndexEntries      int32         // room of a key index file
 	Flush             FlushMode     //
 	FlushInterval     time.Duration // of the commit log in FlushAsync
 	QueueFlush        time.Duration // how often queue entries are written to their files
@@ -44,7 +46,7 @@ type Config struct {
 func DefaultConfig() Config {
 	const minute, hour = time.Minute, time.Hour
 	return Config{
-		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000,
+		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, IndexSlots: 5_000_000, IndexEntries: 20_000_000,
 		FlushInterval: 500 * time.Millisecond, QueueFlush: time.Second, Checkpoint: time.Minute,
 		Retention: 72 * hour, RetentionCheck: 10 * time.Second,
 		MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, DiskFreeBytes: 4 << 30,
@@ -73,6 +75,9 @@ func (c *Config) Validate() error {
 	}
 	if c.QueueSegmentBytes < 20 || c.QueueSegmentBytes > 1<<31-20 {
 		bad("queueSegmentBytes", c.QueueSegmentBytes, "must be 20 to 2147483628")
+	}
+	if c.IndexSlots < 1 || c.IndexEntries < 2 || 40+4*int64(c.IndexSlots)+20*int64(c.IndexEntries) > 1<<31-1 {
+		bad("indexEntries", c.IndexEntries, fmt.Sprintf("a key index file with indexSlots (%d) must have at least 1 slot and 2 entries, and fit into 2147483647 bytes", c.IndexSlots))
 	}
 	if c.Flush > FlushSync {
 		bad("flush", c.Flush, "unknown mode")

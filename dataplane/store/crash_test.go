@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type modelMessage struct {
 	offset int64
 	phys   int64
 	body   string
+	key    string
 }
 
 // verify opens the disk that a power cut has left and compares.
@@ -53,6 +55,9 @@ func (m *model) verify(disk *vfs.Mem) error {
 			return fmt.Errorf("acknowledged message %.40v became %.40q at %d", w, got.Body, got.QueueOffset)
 		}
 		b.Release()
+	}
+	if err := m.keys(s); err != nil {
+		return err
 	}
 	offsets, err := m.continuous(s)
 	if err != nil {
@@ -83,6 +88,9 @@ func (m *model) verify(disk *vfs.Mem) error {
 		s, err := Open(testConfig(), Deps{FS: disk})
 		if err != nil {
 			return err
+		}
+		if err := m.keys(s); err != nil {
+			return fmt.Errorf("opened again, rebuild %v: %w", rebuild, err)
 		}
 		again, err := m.continuous(s)
 		if err != nil {
@@ -125,6 +133,27 @@ func (m *model) continuous(s *Store) (map[string]int64, error) {
 	return maxima, nil
 }
 
+// keys looks for every acknowledged message by its key.
+func (m *model) keys(s *Store) error {
+	ctx := context.Background()
+	if err := s.indexTo(ctx, s.visible()); err != nil {
+		return err
+	}
+	for _, w := range m.synced {
+		if w.phys < m.logMin || m.deleted[w.topic] {
+			continue
+		}
+		found, err := s.FindByKey(ctx, KeyQuery{Topic: w.topic, Key: w.key, To: math.MaxInt64, Max: MaxFound})
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("key %s of acknowledged message %.40v: %d found, %v", w.key, w, len(found), err)
+		}
+		if got, _ := message.Decode(found[0]); got.PhysicalOffset != w.phys || string(got.Body) != w.body {
+			return fmt.Errorf("key %s gives another message: %.40v", w.key, got)
+		}
+	}
+	return nil
+}
+
 // queueFiles describes all consume queue files with their bytes.
 func queueFiles(disk *vfs.Mem) string {
 	var out strings.Builder
@@ -147,7 +176,8 @@ func queueFiles(disk *vfs.Mem) string {
 
 // B029, B030: after a power cut at any step, also right behind the roll of a
 // file or in front of the dispatch, everything acknowledged with a sync is
-// there, offsets are continuous and the queues are those of a rebuild.
+// there by offset and by key, offsets are continuous and the queues are those
+// of a rebuild.
 func TestStore_crashAtEveryStep(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crashRun(t, seed) })
@@ -205,7 +235,9 @@ func crashRun(t *testing.T, seed uint64) {
 				err = d.flush()
 			}
 		case 2:
-			err = s.saveProgress(rng.IntN(2) == 0)
+			if err = s.saveProgress(rng.IntN(2) == 0); err == nil {
+				err = s.indexTo(t.Context(), s.visible())
+			}
 		case 3:
 			c := DefaultTopicConfig(fmt.Sprintf("T%d", rng.IntN(5)))
 			if err = s.PutTopic(c); err == nil {
@@ -258,7 +290,9 @@ func (m *model) append(ctx context.Context, s *Store, rng *rand.Rand, n int) err
 	for i := range 1 + rng.IntN(3) {
 		body := fmt.Sprintf("%d.%d.%s", n, i, strings.Repeat("b", rng.IntN(1500)))
 		m.tried[fmt.Sprintf("%s@%d/%s", topic, queue, body)] = true
-		ms = append(ms, msg(topic, queue, body))
+		x := msg(topic, queue, body)
+		x.Properties = message.AppendProperty(x.Properties, message.KeyKeys, fmt.Sprintf("all k%d.%d", n, i))
+		ms = append(ms, x)
 	}
 	m.mu.Unlock()
 	d := Durability(1 + rng.IntN(2))
@@ -269,7 +303,7 @@ func (m *model) append(ctx context.Context, s *Store, rng *rand.Rand, n int) err
 	if d == DurabilitySync {
 		m.mu.Lock()
 		for i, a := range got {
-			m.synced = append(m.synced, modelMessage{topic, queue, a.QueueOffset, a.PhysicalOffset, string(ms[i].Body)})
+			m.synced = append(m.synced, modelMessage{topic, queue, a.QueueOffset, a.PhysicalOffset, string(ms[i].Body), fmt.Sprintf("k%d.%d", n, i)})
 		}
 		m.mu.Unlock()
 	}

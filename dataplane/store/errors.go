@@ -22,6 +22,7 @@ var (
 	ErrBusy               = commitlog.ErrBusy
 	ErrFailed             = commitlog.ErrFailed // a sync failed: no appends until the store is opened again
 	ErrClosed             = commitlog.ErrClosed
+	ErrIndexing           = errors.New("the key index is being built")
 	ErrNotFound           = errors.New("no record at this offset")
 	ErrCorrupt            = message.ErrCorrupt
 	ErrConfigDamaged      = errors.New("configuration file and its copy are damaged")

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,7 @@ func openGolden(t *testing.T, dir string) *Store {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = dir, 1<<20, 2000, false
+	cfg.IndexSlots, cfg.IndexEntries = 100, 200
 	s, err := Open(cfg, Deps{FS: vfs.OS()})
 	if err != nil {
 		t.Fatal(err)
@@ -231,13 +233,84 @@ func maxOffsets(s *Store) map[string]int64 {
 	return got
 }
 
-// A recorded store opens, has every record and unit, and is not changed.
+// checkKeys looks for every record by its unique key, its keys and its tags.
+func checkKeys(t *testing.T, s *Store, m *manifest) {
+	t.Helper()
+	if err := s.indexTo(t.Context(), s.visible()); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, want := range m.CommitLog.Records {
+		if want.SysFlag&message.SysFlagTransaction == message.SysFlagRollback {
+			continue
+		}
+		queries := []KeyQuery{{Key: want.Properties[message.KeyUniqueKey], Kind: KeyUnique}, {Key: want.Properties[message.KeyTags], Kind: KeyTag}}
+		for key := range strings.SplitSeq(want.Properties[message.KeyKeys], " ") {
+			queries = append(queries, KeyQuery{Key: key, Kind: KeyWord}, KeyQuery{Key: key})
+		}
+		for _, q := range queries {
+			if q.Key == "" {
+				continue
+			}
+			looked++
+			q.Topic, q.From, q.To, q.Before, q.Max = want.Topic, want.StoreTimestamp, want.StoreTimestamp, want.PhysicalOffset+1, 1
+			got, err := s.FindByKey(t.Context(), q)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%+v: %d found, %v", q, len(got), err)
+			}
+			if f, _ := message.Parse(got[0]); f.PhysicalOffset != want.PhysicalOffset {
+				t.Errorf("%+v: record %d, want %d", q, f.PhysicalOffset, want.PhysicalOffset)
+			}
+		}
+	}
+	if looked < len(m.CommitLog.Records) {
+		t.Errorf("only %d looks for %d records", looked, len(m.CommitLog.Records))
+	}
+}
+
+// The recorded key index is what we make of the recorded commit log, byte for
+// byte but for the names, which are times.
+func TestGolden_index(t *testing.T) {
+	for _, name := range []string{"store-basic", "store-lmq"} {
+		t.Run(name, func(t *testing.T) {
+			dir, m := golden(t, name)
+			content := func() (out []string) {
+				all := files(t, dir, "index")
+				for _, file := range slices.Sorted(maps.Keys(all)) {
+					out = append(out, all[file])
+				}
+				return out
+			}
+			want := content()
+			if err := os.RemoveAll(filepath.Join(dir, "index")); err != nil {
+				t.Fatal(err)
+			}
+			s := openGolden(t, dir)
+			checkKeys(t, s, m)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			got := content()
+			if len(want) == 0 || len(got) != len(want) {
+				t.Fatalf("%d files, want %d", len(got), len(want))
+			}
+			for i := range want {
+				if got[i] != want[i] {
+					t.Errorf("file %d differs", i)
+				}
+			}
+		})
+	}
+}
+
+// A recorded store opens, has every record, unit and key, and is not changed.
 func TestGolden_basic(t *testing.T) {
 	dir, m := golden(t, "store-basic")
-	logs, queues := files(t, dir, "commitlog"), files(t, dir, "consumequeue")
+	logs, queues, index := files(t, dir, "commitlog"), files(t, dir, "consumequeue"), files(t, dir, "index")
 	s := openGolden(t, dir)
 	checkRecords(t, s, m)
 	checkQueues(t, s, m)
+	checkKeys(t, s, m)
 	if got := maxOffsets(s); !maps.Equal(got, m.MaxOffsets) {
 		t.Errorf("max offsets %v, want %v", got, m.MaxOffsets)
 	}
@@ -262,6 +335,7 @@ func TestGolden_basic(t *testing.T) {
 	}
 	sameFiles(t, files(t, dir, "commitlog"), logs)
 	sameFiles(t, files(t, dir, "consumequeue"), queues)
+	sameFiles(t, files(t, dir, "index"), index)
 }
 
 // Queues built from the recorded commit log have the recorded bytes, with and
@@ -362,6 +436,7 @@ func TestGolden_dirtyVariants(t *testing.T) {
 			m.CommitLog.Records = m.CommitLog.Records[:wantRecords]
 			_, m.CommitLog.MaxOffset = s.CommitLogRange()
 			checkRecords(t, s, m)
+			checkKeys(t, s, m)
 		})
 	}
 }

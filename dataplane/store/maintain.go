@@ -55,6 +55,7 @@ func (s *Store) saveProgress(queues bool) error {
 	}
 	err := s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
+		v.index = max(v.index, s.index.syncedTime())
 		if queues {
 			v.logics = max(v.logics, dispatched)
 		}

@@ -1,6 +1,6 @@
 // Package store is the message store of one broker: the facade over the commit
-// log and the consume queues that are made from it, and the tables of topics
-// and consumer groups.
+// log, the consume queues and the key index that are made from it, and the
+// tables of topics and consumer groups.
 //
 // It owns a folder: who may write to it (lock file), how it is repaired after
 // a crash (abort file, checkpoint), when data is deleted. It does not know
@@ -63,6 +63,7 @@ type Store struct {
 	dispatched atomic.Int64 // commit log offset up to which queues are complete
 	storedTime atomic.Int64 // store time of the last dispatched record
 	diskFull   atomic.Bool
+	index      index
 
 	closed  atomic.Bool
 	mu      sync.Mutex
@@ -159,6 +160,9 @@ func (s *Store) open(folds []Fold) error {
 	if err := s.fs.SyncDir(s.cfg.Dir); err != nil {
 		return err
 	}
+	if err := s.openIndex(unclean); err != nil {
+		return err
+	}
 	if err := s.recover(!unclean); err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// Run makes appended messages readable, calls the arrival function and the
+// Run makes appended messages readable and their keys known, calls the arrival function and the
 // folds, writes queues and checkpoint, and deletes old data, until ctx ends or
 // Close is called; that is no error.
 func (s *Store) Run(ctx context.Context) error {
@@ -202,6 +206,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.dispatchLoop(ctx) })
 	g.Go(func() error { return s.maintainLoop(ctx) })
+	g.Go(func() error { return s.indexLoop(ctx) })
 	err := g.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -228,6 +233,9 @@ func (s *Store) Close() error {
 	if derr := s.dispatch(context.Background(), s.clog.Written()); err == nil {
 		err = derr
 	}
+	if ierr := s.finishIndex(); err == nil {
+		err = ierr
+	}
 	if serr := s.saveProgress(true); err == nil {
 		err = serr
 	}
@@ -250,7 +258,7 @@ func (s *Store) release() error {
 	for _, q := range s.allQueues() {
 		errs = append(errs, q.log.Close())
 	}
-	errs = append(errs, s.checkpoint.close())
+	errs = append(errs, s.checkpoint.close(), s.index.close())
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}

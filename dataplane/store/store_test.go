@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func testConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes = "/store", 16<<10, 1200
+	cfg.IndexSlots, cfg.IndexEntries = 8, 30
 	cfg.MaxMessageBytes = 8 << 10
 	cfg.StoreHost = netip.MustParseAddrPort("10.1.2.4:10911")
 	cfg.FlushInterval, cfg.QueueFlush, cfg.Checkpoint, cfg.RetentionCheck = time.Hour, time.Hour, time.Hour, time.Hour

@@ -1,0 +1,270 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/keyindex"
+	"github.com/sluicemq/sluice/dataplane/message"
+)
+
+const (
+	// MaxFound is how many records one FindByKey returns at most.
+	MaxFound = 64
+	// maxFoundBytes stops a FindByKey that has a record already: the answer
+	// must fit into a frame of 16 MiB.
+	maxFoundBytes = 8 << 20
+	// maxIndexPending entries are written at once.
+	maxIndexPending = 1 << 16
+	// finishIndexTime is what a Close gives the index to catch up.
+	finishIndexTime = 5 * time.Second
+)
+
+// index is the key index and how far it has followed the commit log. It reads
+// the log by itself, behind the dispatcher: nobody waits for it but those who
+// look for a key.
+type index struct {
+	files    *keyindex.Index
+	unclean  bool // the last stop was
+	repaired bool // owned by whoever follows the log
+	scan     *commitlog.Scanner
+	hashes   []int32       // memory of one record
+	wake     chan struct{} // somebody waits
+
+	mu    sync.Mutex
+	upTo  int64         // the keys of all records in front of it are known
+	moved chan struct{} // closed when upTo moves; nil when nobody waits
+}
+
+func (s *Store) openIndex(unclean bool) error {
+	x := &s.index
+	x.unclean, x.wake, x.scan = unclean, make(chan struct{}, 1), s.clog.Scan(0, 0)
+	var err error
+	x.files, err = keyindex.Open(keyindex.Config{
+		Dir: s.path("index"), Slots: s.cfg.IndexSlots, Entries: s.cfg.IndexEntries, FS: s.fs, Now: s.now, Logger: s.log,
+	})
+	return err
+}
+
+func (x *index) close() error {
+	if x.files == nil {
+		return nil
+	}
+	return x.files.Close()
+}
+
+func (x *index) syncedTime() int64 {
+	return x.files.SyncedTime()
+}
+
+// indexLoop follows the commit log every QueueFlush, and at once when somebody
+// waits. It ends with ctx.
+func (s *Store) indexLoop(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.QueueFlush)
+	defer tick.Stop()
+	for {
+		if err := s.indexTo(ctx, s.visible()); err != nil && ctx.Err() == nil {
+			// The log is still there: the next round goes on where this one stopped.
+			s.log.Error("keys of messages cannot be indexed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.index.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// indexTo brings the keys of all records in front of the commit log offset to
+// into the files, and deletes files that are of no use any more.
+func (s *Store) indexTo(ctx context.Context, to int64) error {
+	x := &s.index
+	if !x.repaired {
+		if err := x.files.Repair(!x.unclean, s.checkpoint.get().index, s.clog.Written()); err != nil {
+			return err
+		}
+		x.repaired = true
+		x.mu.Lock()
+		x.upTo = x.files.Resume()
+		x.mu.Unlock()
+	}
+	first, _ := s.clog.Range()
+	from := max(x.upTo, first)
+	if from >= to {
+		return nil
+	}
+	x.scan.Reset(from, to)
+	reached := from
+	err := s.scan(ctx, x.scan, func(off int64, f *message.Fields, _ []byte) error {
+		if f.SysFlag&message.SysFlagTransaction != message.SysFlagRollback {
+			x.hashes = message.AppendKeyHashes(x.hashes[:0], f.Topic, f.Properties)
+			if err := x.files.Put(off, f.StoreTimestamp, x.hashes); err != nil {
+				return err
+			}
+		}
+		reached = off + int64(f.Size)
+		if x.files.Pending() > maxIndexPending {
+			return x.files.Flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = x.files.Flush()
+	}
+	if err == nil {
+		err = x.files.Expire(first)
+	}
+	if err != nil {
+		to = reached // entries that could not be written stay in memory
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.upTo = max(x.upTo, to); x.moved != nil {
+		close(x.moved)
+		x.moved = nil
+	}
+	return err
+}
+
+// finishIndex completes and syncs the index of a store that stops. What is far
+// behind goes on with the next start.
+func (s *Store) finishIndex() error {
+	ctx, cancel := context.WithTimeout(context.Background(), finishIndexTime)
+	defer cancel()
+	err := s.indexTo(ctx, s.clog.Written())
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("the key index is not complete; the next start goes on with it", "up_to", s.index.upTo, "log_end", s.clog.Written())
+		err = nil
+	}
+	return errors.Join(err, s.index.files.Sync())
+}
+
+// awaitIndex blocks until all records in front of the commit log offset to are
+// in the index.
+func (s *Store) awaitIndex(ctx context.Context, to int64) error {
+	x := &s.index
+	for {
+		x.mu.Lock()
+		upTo := x.upTo
+		if upTo >= to {
+			x.mu.Unlock()
+			return nil
+		}
+		if x.moved == nil {
+			x.moved = make(chan struct{})
+		}
+		moved := x.moved
+		x.mu.Unlock()
+		poke(x.wake)
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("keys are known up to %d of %d bytes of the commit log: %w", upTo, to, ErrIndexing)
+		}
+	}
+}
+
+// KeyKind says what a KeyQuery compares its key with.
+type KeyKind uint8
+
+// The kinds of keys.
+const (
+	KeyAny    KeyKind = iota // the unique id or a word of KEYS
+	KeyUnique                // UNIQ_KEY, which the client gave the message
+	KeyWord                  // a word of KEYS
+	KeyTag                   // the whole TAGS
+)
+
+// KeyQuery asks for the messages of a topic that have a key.
+type KeyQuery struct {
+	Topic, Key string
+	Kind       KeyKind
+	From, To   int64 // store times in ms, both included
+	Before     int64 // only records in front of this commit log offset; 0 for all
+	Max        int   // newest records to return, 1 to MaxFound
+}
+
+// FindByKey returns copies of the records that a query asks for, in the order
+// of the commit log: the newest ones when there are more than may be returned.
+// Everything that was acknowledged before the call is found; ErrIndexing when
+// ctx ends before that can be said.
+func (s *Store) FindByKey(ctx context.Context, q KeyQuery) ([][]byte, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := s.awaitIndex(ctx, s.visible()); err != nil {
+		return nil, err
+	}
+	hash := message.KeyHash([]byte(q.Topic), []byte(q.Key))
+	if q.Kind == KeyTag {
+		hash = message.TagHash([]byte(q.Topic), []byte(q.Key))
+	}
+	if q.Before <= 0 {
+		q.Before = math.MaxInt64
+	}
+	var found [][]byte
+	total := 0
+	err := s.index.files.Find(ctx, hash, q.From, q.To, func(off int64) (bool, error) {
+		if off >= q.Before {
+			return true, nil
+		}
+		rec, err := s.ReadAt(off)
+		if errors.Is(err, ErrNotFound) {
+			return true, nil // expired
+		}
+		if err != nil {
+			return false, err
+		}
+		f, err := message.Parse(rec)
+		if err != nil || !s.hasKey(off, &f, &q) {
+			return true, nil
+		}
+		if total += len(rec); len(found) > 0 && total > maxFoundBytes {
+			return false, nil
+		}
+		found = append(found, rec)
+		return len(found) < min(q.Max, MaxFound), ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find messages by key: %w", err)
+	}
+	slices.Reverse(found)
+	return found, nil
+}
+
+// hasKey tells whether a record is what was asked for: the index knows hashes
+// only.
+func (s *Store) hasKey(off int64, f *message.Fields, q *KeyQuery) bool {
+	if string(f.Topic) != q.Topic || f.StoreTimestamp < q.From || f.StoreTimestamp > q.To || s.deleted.has(f.Topic, off) {
+		return false
+	}
+	is := func(property string) bool {
+		v, ok := message.FindProperty(f.Properties, property)
+		return ok && string(v) == q.Key
+	}
+	switch q.Kind {
+	case KeyTag:
+		return is(message.KeyTags)
+	case KeyAny, KeyUnique:
+		if is(message.KeyUniqueKey) {
+			return true
+		}
+		if q.Kind == KeyUnique {
+			return false
+		}
+	}
+	for word := range message.Words(f.Properties) {
+		if bytes.Equal(word, []byte(q.Key)) {
+			return true
+		}
+	}
+	return false
+}

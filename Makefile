@@ -29,7 +29,7 @@ console/dist/index.html: console/node_modules/.package-lock.json $(CONSOLE_SOURC
 	@touch $@
 
 .PHONY: test
-test: build ## set up what tests need (Debian packages as root) and run all of them
+test: build ## set up what tests need (Debian packages as root, Terraform) and run all of them
 	cd console && npm run --silent test
 	scripts/test-services.sh scripts/go-test.sh -timeout 40m
 

@@ -1,18 +1,33 @@
 #!/bin/sh
 # Runs a command with the services that tests need: a MariaDB and a Redis of
-# its own on free ports in a temporary folder, a Chromium, and the tools that
-# client programs in Java and Python are built with. Missing Debian packages are
-# installed when this runs as root. Ends with the command's exit code and stops
-# only what it started.
+# its own on free ports in a temporary folder, a Chromium, a terraform, and the
+# tools that client programs in Java and Python are built with. Missing Debian
+# packages are installed when this runs as root; a missing terraform, which
+# Debian does not have, is built from its Go module into .cache, once. Ends with
+# the command's exit code and stops only what it started.
 #
 #   scripts/test-services.sh go test ./...
 #
-# SERVICES picks: "mariadb redis chromium java python" (default), or fewer.
+# SERVICES picks: "mariadb redis chromium java python terraform" (default), or
+# fewer.
 set -eu
 
-SERVICES=${SERVICES:-"mariadb redis chromium java python"}
+SERVICES=${SERVICES:-"mariadb redis chromium java python terraform"}
+# The oldest that the provider supports, so that it stays supported.
+terraform_version=1.5.7
 
 want() { case " $SERVICES " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+
+# quietly COMMAND...: what it prints is shown only when it fails, which ends all.
+quietly() {
+	log=$(mktemp)
+	if ! "$@" >"$log" 2>&1; then
+		cat "$log" >&2
+		rm -f "$log"
+		exit 2
+	fi
+	rm -f "$log"
+}
 
 missing=""
 if want mariadb && ! command -v mariadbd >/dev/null 2>&1; then missing="$missing mariadb-server"; fi
@@ -25,14 +40,19 @@ if [ -n "$missing" ]; then
 		echo "test-services: install these packages first:$missing" >&2
 		exit 2
 	fi
-	log=$(mktemp)
+	quietly apt-get update
 	# shellcheck disable=SC2086
-	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
-		cat "$log" >&2
-		rm -f "$log"
-		exit 2
+	quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+fi
+
+if want terraform && [ -z "${TF_ACC_TERRAFORM_PATH:-}" ]; then
+	bin=$(cd "$(dirname "$0")/.." && pwd)/.cache/terraform-$terraform_version
+	TF_ACC_TERRAFORM_PATH=$(command -v terraform || echo "$bin/terraform")
+	export TF_ACC_TERRAFORM_PATH
+	if ! [ -x "$TF_ACC_TERRAFORM_PATH" ]; then
+		echo "test-services: no terraform on the PATH: building $terraform_version, once; it takes some minutes" >&2
+		quietly env GOBIN="$bin" go install -trimpath "github.com/hashicorp/terraform@v$terraform_version"
 	fi
-	rm -f "$log"
 fi
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/sluice-services.XXXXXX")
@@ -110,7 +130,7 @@ if want chromium; then
 fi
 
 if [ $# = 0 ]; then
-	for name in SLUICE_TEST_MYSQL SLUICE_TEST_REDIS SLUICE_TEST_CHROMIUM; do
+	for name in SLUICE_TEST_MYSQL SLUICE_TEST_REDIS SLUICE_TEST_CHROMIUM TF_ACC_TERRAFORM_PATH; do
 		eval "value=\${$name:-}"
 		[ -z "$value" ] || echo "export $name='$value'"
 	done

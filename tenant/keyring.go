@@ -10,10 +10,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/sluicemq/sluice/internal/keyfile"
 )
 
 // masterMagic begins the file of the master key; the digit is its version.
@@ -24,53 +23,23 @@ const keySize = 32
 // ErrMasterKey is returned for a master key file that cannot be used.
 var ErrMasterKey = errors.New("master key file is damaged or of another version")
 
-// OpenMasterKey reads the master key from a file, or makes the file (0600,
-// synced, its folder too) if there is none. Losing it means losing every API
-// key secret.
+// OpenMasterKey reads the master key from a file, or makes the file if there is
+// none. Losing it means losing every API key secret.
 func OpenMasterKey(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(string(text)), masterMagic)
-		key, derr := base64.StdEncoding.DecodeString(rest)
-		if !ok || derr != nil || len(key) != keySize {
-			return nil, fmt.Errorf("%s: %w", path, ErrMasterKey)
-		}
-		return key, nil
+	text, err := keyfile.ReadOrCreate(path, func() []byte {
+		key := make([]byte, keySize)
+		_, _ = rand.Read(key)
+		return []byte(masterMagic + base64.StdEncoding.EncodeToString(key) + "\n")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("master key: %w", err)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read master key: %w", err)
-	}
-	key := make([]byte, keySize)
-	_, _ = rand.Read(key)
-	if err := writeNew(path, []byte(masterMagic+base64.StdEncoding.EncodeToString(key)+"\n")); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return OpenMasterKey(path) // another process was first
-		}
-		return nil, fmt.Errorf("make master key: %w", err)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(string(text)), masterMagic)
+	key, err := base64.StdEncoding.DecodeString(rest)
+	if !ok || err != nil || len(key) != keySize {
+		return nil, fmt.Errorf("%s: %w", path, ErrMasterKey)
 	}
 	return key, nil
-}
-
-// writeNew makes a complete file in one step: a reader sees all of it or none.
-func writeNew(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".master-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o600), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil { // unlike rename, fails if path exists
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Keyring seals secrets: the master key seals each tenant's data key, a data

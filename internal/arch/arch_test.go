@@ -19,6 +19,7 @@ var ours = map[string][]string{
 	// What imports nothing of ours.
 	"internal/errs":          nil,
 	"internal/arch":          nil,
+	"internal/keyfile":       nil,
 	"dataplane/vfs":          nil,
 	"dataplane/message":      nil,
 	"dataplane/wire":         nil,
@@ -42,7 +43,7 @@ var ours = map[string][]string{
 	"dataplane/processor":    {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
 	"dataplane/proxy":        {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/store"},
 	"dataplane/node":         {"dataplane/..."},
-	"tenant":                 {"internal/errs"},
+	"tenant":                 {"internal/errs", "internal/keyfile"},
 	"tenant/tenantdb":        {"tenant", "internal/errs", "internal/sqldb"},
 	"billing":                {"internal/errs"},
 	"billing/billingdb":      {"billing", "internal/errs", "internal/sqldb"},
@@ -56,7 +57,7 @@ var ours = map[string][]string{
 	"controlplane/apiclient": {"controlplane/api"},
 	"controlplane/httpapi":   {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/mail", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows
 	"controlplane":           {"controlplane/...", "billing/...", "tenant/...", "internal/errs", "internal/sqldb", "migrations", "dataplane/mqclient"},
-	"internal/standalone":    {"controlplane", "dataplane/node", "dataplane/store"},
+	"internal/standalone":    {"controlplane", "dataplane/node", "dataplane/store", "internal/keyfile"},
 	"internal/testcluster":   {"internal/standalone", "controlplane/api", "controlplane/apiclient"},
 	"cmd/sluice/cli":         {"controlplane/api", "controlplane/apiclient"},
 	"cmd/sluice":             {"cmd/sluice/cli", "console", "controlplane", "internal/sqldb", "internal/standalone"},

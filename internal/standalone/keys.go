@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/sluicemq/sluice/internal/keyfile"
 )
 
 // secretBytes is the length of the cluster's shared secret.
@@ -48,7 +49,7 @@ func openKeys(c *Config, create, sign bool) (*keys, error) {
 		}
 		k.signing = ed25519.NewKeyFromSeed(seed)
 		k.public = k.signing.Public().(ed25519.PublicKey)
-		if err := writeNew(c.PolicyPublicKey, base64.StdEncoding.EncodeToString(k.public), 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := keyfile.Create(c.PolicyPublicKey, []byte(base64.StdEncoding.EncodeToString(k.public)+"\n"), 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("cluster.policy_public_file: %w", err)
 		}
 		return &k, nil
@@ -69,43 +70,16 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// readOrCreate reads a small text file; a missing one is made by create, with
-// mode 0600, or is an error that says where it comes from.
+// readOrCreate reads a small text file; a missing one is made of value, or is an
+// error that says where it comes from.
 func readOrCreate(path string, create bool, value func() string) (string, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if !create {
+	if !create {
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("%s is missing: copy it from the control plane's data folder", path)
 		}
-		text := value()
-		return text, writeNew(path, text, 0o600)
+		return strings.TrimSpace(string(raw)), err
 	}
+	raw, err := keyfile.ReadOrCreate(path, func() []byte { return []byte(value() + "\n") })
 	return strings.TrimSpace(string(raw)), err
-}
-
-// writeNew writes a file that must not exist, whole and synced or not at all.
-func writeNew(path, text string, mode fs.FileMode) error {
-	if _, err := os.Stat(path); err == nil {
-		return fs.ErrExist
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/node"
+	"github.com/sluicemq/sluice/internal/keyfile"
 )
 
 // Life of a self-signed certificate, and how long before its end a start makes
@@ -90,7 +91,7 @@ func selfSign(certPath, keyPath, host string, now time.Time) error {
 		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := writeNew(f.path, string(pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der})), 0o600); err != nil {
+		if err := keyfile.Create(f.path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
 			return err
 		}
 	}

@@ -122,12 +122,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-func clip(s string) string {
-	if len(s) > 120 {
-		return s[:120] + "…"
-	}
-	return s
-}
+// clip bounds how much of a refused value its error repeats.
+func clip(text string) string { return errs.Clip(text, 120) }
 
 // open returns tenant and namespace if objects may be made or changed there.
 func (s *Service) open(ctx context.Context, tenantID, namespaceID tenant.ID) (tenant.Tenant, error) {

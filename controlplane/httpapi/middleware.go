@@ -194,12 +194,8 @@ func (s *server) noMethod(c *gin.Context) {
 	s.fail(c, errs.E(errs.Invalid, "%s is not allowed here; allowed: %s", c.Request.Method, c.Writer.Header().Get("Allow")).WithReason("method_not_allowed"))
 }
 
-func clip(text string) string {
-	if len(text) > 200 {
-		return text[:200] + "…"
-	}
-	return text
-}
+// clip bounds how much of a request an error repeats.
+func clip(text string) string { return errs.Clip(text, 200) }
 
 func (s *server) auditDenied(c *gin.Context, ca *call, err error) {
 	e := s.event(ca)

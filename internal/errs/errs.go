@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Code tells failures apart without reading text.
@@ -91,3 +92,16 @@ func CodeOf(err error) Code {
 
 // Is reports whether err carries code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
+
+// Clip shortens text from outside for a message: to at most limit bytes, cut
+// between two characters, and an ellipsis.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit
+	for cut > 0 && limit-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

@@ -6,9 +6,10 @@ import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { groupCode } from '../ascode';
 import { useMay } from '../data';
+import { Listing } from '../Listing';
 import { PrefixFilter } from '../PrefixFilter';
 import { compact, type ListSearch } from '../search';
-import { AsCode, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/n/$ns/groups');
@@ -54,54 +55,31 @@ export function Groups() {
           onChange={(prefix) => show({ prefix: prefix || undefined }, true)}
         />
       </search>
-      <Outcome
+      <Listing<Schemas['Group']>
         query={query}
-        isEmpty={(d) => d.items.length === 0 && !d.next_page_token}
-        empty={
-          search.prefix || search.page ? (
-            <Nothing text={t('state.no_match')}>
-              <Button onClick={() => show({})}>{t('state.clear_filters')}</Button>
-            </Nothing>
-          ) : (
-            <Nothing text={t('groups.empty')} />
-          )
-        }
-      >
-        {(d) => (
-          <>
-            <DataTable<Schemas['Group']>
-              label={t('groups.title')}
-              rowKey="id"
-              dataSource={d.items}
-              pagination={false}
-              loading={query.isPlaceholderData}
-              columns={[
-                {
-                  title: t('field.name'),
-                  render: (_, r) => (
-                    <Link to="/n/$ns/groups/$group" params={{ ns, group: r.name }}>
-                      {r.name}
-                    </Link>
-                  ),
-                },
-                { title: t('groups.order'), render: (_, r) => t(`group_order.${r.order}`) },
-                {
-                  title: t('groups.consume'),
-                  render: (_, r) => (r.consume_enabled ? t('state.on') : t('state.off')),
-                },
-                { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
-                { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
-              ]}
-            />
-            <Pager
-              shown={d.items.length}
-              page={search.page}
-              next={d.next_page_token}
-              onPage={(page) => show({ ...search, page })}
-            />
-          </>
-        )}
-      </Outcome>
+        label={t('groups.title')}
+        empty={t('groups.empty')}
+        onClear={search.prefix || search.page ? () => show({}) : undefined}
+        page={search.page}
+        onPage={(page) => show({ ...search, page })}
+        columns={[
+          {
+            title: t('field.name'),
+            render: (_, r) => (
+              <Link to="/n/$ns/groups/$group" params={{ ns, group: r.name }}>
+                {r.name}
+              </Link>
+            ),
+          },
+          { title: t('groups.order'), render: (_, r) => t(`group_order.${r.order}`) },
+          {
+            title: t('groups.consume'),
+            render: (_, r) => (r.consume_enabled ? t('state.on') : t('state.off')),
+          },
+          { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
+          { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
+        ]}
+      />
       <CreateGroup ns={ns} open={creating} onClose={() => setCreating(false)} />
     </>
   );

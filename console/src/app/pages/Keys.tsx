@@ -5,8 +5,9 @@ import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { useMay, useNamespaces } from '../data';
+import { Listing } from '../Listing';
 import { compact, type KeysSearch, keyStates } from '../search';
-import { Badge, Copyable, DataTable, Nothing, Outcome, PageHead, Pager, Time } from '../ui';
+import { Badge, Copyable, PageHead, Time } from '../ui';
 import { useSettled } from '../useSettled';
 import { CreateKey, RevokeKey, RotateKey, SecretOnce } from './KeyDialogs';
 
@@ -84,94 +85,71 @@ export function Keys() {
           onChange={(ns) => show({ ...search, ns, page: undefined })}
         />
       </search>
-      <Outcome
+      <Listing<Schemas['ApiKey']>
         query={query}
-        isEmpty={(d) => d.items.length === 0 && !d.next_page_token}
-        empty={
-          filtered ? (
-            <Nothing text={t('state.no_match')}>
-              <Button onClick={() => show({})}>{t('state.clear_filters')}</Button>
-            </Nothing>
-          ) : (
-            <Nothing text={t('keys.empty')} />
-          )
-        }
-      >
-        {(d) => (
-          <>
-            <DataTable<Schemas['ApiKey']>
-              label={t('keys.title')}
-              rowKey="id"
-              dataSource={d.items}
-              pagination={false}
-              loading={query.isPlaceholderData}
-              columns={[
-                {
-                  title: t('keys.name_and_id'),
-                  render: (_, k) => (
-                    <>
-                      <div data-testid="key-name">{k.name}</div>
-                      <Copyable text={k.id} what={t('keys.id')} />
-                    </>
-                  ),
-                },
-                { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
-                {
-                  title: t('keys.state'),
-                  render: (_, k) => <Badge tone={stateTone[k.state]}>{t(`key_state.${k.state}`)}</Badge>,
-                },
-                {
-                  title: t('keys.scopes'),
-                  render: (_, k) => (
-                    <>
-                      {k.scopes.map((s) => (
-                        <div key={s.namespace_id}>
-                          {nameOf(s.namespace_id)} {s.permissions.join(' ')}
-                        </div>
-                      ))}
-                      {k.control_role && <div>{t('keys.control', { role: t(`role.${k.control_role}`) })}</div>}
-                    </>
-                  ),
-                },
-                { title: t('keys.last_used'), render: (_, k) => <Time at={k.last_used_at} /> },
-                { title: t('keys.expires'), render: (_, k) => <Time at={k.expires_at} /> },
-                {
-                  title: t('field.actions'),
-                  className: 'stays',
-                  render: (_, k) =>
-                    k.state === 'revoked' ? null : (
-                      <Space>
-                        <Button
-                          size="small"
-                          disabled={!mayWrite}
-                          onClick={() => setOpen({ what: 'rotate', key: k })}
-                          aria-label={t('keys.rotate_one', { name: k.name })}
-                        >
-                          {t('keys.rotate')}
-                        </Button>
-                        <Button
-                          size="small"
-                          danger
-                          disabled={!mayWrite}
-                          onClick={() => setOpen({ what: 'revoke', key: k })}
-                          aria-label={t('keys.revoke_one', { name: k.name })}
-                        >
-                          {t('keys.revoke')}
-                        </Button>
-                      </Space>
-                    ),
-                },
-              ]}
-            />
-            <Pager
-              shown={d.items.length}
-              page={search.page}
-              next={d.next_page_token}
-              onPage={(page) => show({ ...search, page })}
-            />
-          </>
-        )}
-      </Outcome>
+        label={t('keys.title')}
+        empty={t('keys.empty')}
+        onClear={filtered ? () => show({}) : undefined}
+        page={search.page}
+        onPage={(page) => show({ ...search, page })}
+        columns={[
+          {
+            title: t('keys.name_and_id'),
+            render: (_, k) => (
+              <>
+                <div data-testid="key-name">{k.name}</div>
+                <Copyable text={k.id} what={t('keys.id')} />
+              </>
+            ),
+          },
+          { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
+          {
+            title: t('keys.state'),
+            render: (_, k) => <Badge tone={stateTone[k.state]}>{t(`key_state.${k.state}`)}</Badge>,
+          },
+          {
+            title: t('keys.scopes'),
+            render: (_, k) => (
+              <>
+                {k.scopes.map((s) => (
+                  <div key={s.namespace_id}>
+                    {nameOf(s.namespace_id)} {s.permissions.join(' ')}
+                  </div>
+                ))}
+                {k.control_role && <div>{t('keys.control', { role: t(`role.${k.control_role}`) })}</div>}
+              </>
+            ),
+          },
+          { title: t('keys.last_used'), render: (_, k) => <Time at={k.last_used_at} /> },
+          { title: t('keys.expires'), render: (_, k) => <Time at={k.expires_at} /> },
+          {
+            title: t('field.actions'),
+            className: 'stays',
+            render: (_, k) =>
+              k.state === 'revoked' ? null : (
+                <Space>
+                  <Button
+                    size="small"
+                    disabled={!mayWrite}
+                    onClick={() => setOpen({ what: 'rotate', key: k })}
+                    aria-label={t('keys.rotate_one', { name: k.name })}
+                  >
+                    {t('keys.rotate')}
+                  </Button>
+                  <Button
+                    size="small"
+                    danger
+                    disabled={!mayWrite}
+                    onClick={() => setOpen({ what: 'revoke', key: k })}
+                    aria-label={t('keys.revoke_one', { name: k.name })}
+                  >
+                    {t('keys.revoke')}
+                  </Button>
+                </Space>
+              ),
+          },
+        ]}
+      />
       <CreateKey open={open?.what === 'create'} onClose={close} onMade={setFresh} />
       {open?.what === 'rotate' && <RotateKey apiKey={open.key} onClose={close} onMade={setFresh} />}
       {open?.what === 'revoke' && <RevokeKey apiKey={open.key} onClose={close} />}

@@ -6,8 +6,9 @@ import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { namespaceCode } from '../ascode';
 import { useMay } from '../data';
+import { Listing } from '../Listing';
 import { compact } from '../search';
-import { AsCode, Copyable, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, Copyable, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/namespaces');
@@ -34,54 +35,38 @@ export function Namespaces() {
           </Button>
         }
       />
-      <Outcome
+      <Listing<Schemas['Namespace']>
         query={query}
-        isEmpty={(d) => d.items.length === 0 && !d.next_page_token}
-        empty={<Nothing text={t('namespaces.empty')} />}
-      >
-        {(d) => (
-          <>
-            <DataTable<Schemas['Namespace']>
-              label={t('namespaces.title')}
-              rowKey="id"
-              dataSource={d.items}
-              pagination={false}
-              loading={query.isPlaceholderData}
-              columns={[
-                {
-                  title: t('field.name'),
-                  render: (_, r) => (
-                    <Link to="/n/$ns/topics" params={{ ns: r.id }}>
-                      {r.name}
-                    </Link>
-                  ),
-                },
-                { title: t('field.id'), render: (_, r) => <Copyable text={r.id} what={t('field.id')} /> },
-                {
-                  title: t('namespaces.endpoints'),
-                  render: (_, r) => (
-                    <>
-                      <div className="muted">{t('start.remoting')}</div>
-                      <Copyable text={r.endpoints.remoting} what={t('start.remoting')} />
-                      <div className="muted">{t('start.grpc')}</div>
-                      <Copyable text={r.endpoints.grpc} what={t('start.grpc')} />
-                    </>
-                  ),
-                },
-                { title: t('namespaces.region'), dataIndex: 'region' },
-                { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
-                { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
-              ]}
-            />
-            <Pager
-              shown={d.items.length}
-              page={search.page}
-              next={d.next_page_token}
-              onPage={(page) => void navigate({ search: compact({ page }) })}
-            />
-          </>
-        )}
-      </Outcome>
+        label={t('namespaces.title')}
+        empty={t('namespaces.empty')}
+        page={search.page}
+        onPage={(page) => void navigate({ search: compact({ page }) })}
+        columns={[
+          {
+            title: t('field.name'),
+            render: (_, r) => (
+              <Link to="/n/$ns/topics" params={{ ns: r.id }}>
+                {r.name}
+              </Link>
+            ),
+          },
+          { title: t('field.id'), render: (_, r) => <Copyable text={r.id} what={t('field.id')} /> },
+          {
+            title: t('namespaces.endpoints'),
+            render: (_, r) => (
+              <>
+                <div className="muted">{t('start.remoting')}</div>
+                <Copyable text={r.endpoints.remoting} what={t('start.remoting')} />
+                <div className="muted">{t('start.grpc')}</div>
+                <Copyable text={r.endpoints.grpc} what={t('start.grpc')} />
+              </>
+            ),
+          },
+          { title: t('namespaces.region'), dataIndex: 'region' },
+          { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
+          { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
+        ]}
+      />
       <CreateNamespace open={creating} onClose={() => setCreating(false)} />
     </>
   );

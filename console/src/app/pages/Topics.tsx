@@ -7,10 +7,11 @@ import { api, got, type Schemas } from '../../api/client';
 import { formatCount } from '../../lib/format';
 import { topicCode } from '../ascode';
 import { useLocale, useMay } from '../data';
+import { Listing } from '../Listing';
 import { PrefixFilter } from '../PrefixFilter';
 import { durationPattern } from '../patterns';
 import { compact, type TopicsSearch, topicTypes } from '../search';
-import { AsCode, DataTable, Nothing, Outcome, PageHead, Pager, Phase, ProblemView, Time } from '../ui';
+import { AsCode, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/n/$ns/topics');
@@ -67,52 +68,29 @@ export function Topics() {
           onChange={(type) => show({ ...search, type, page: undefined })}
         />
       </search>
-      <Outcome
+      <Listing<Schemas['Topic']>
         query={query}
-        isEmpty={(d) => d.items.length === 0 && !d.next_page_token}
-        empty={
-          filtered ? (
-            <Nothing text={t('state.no_match')}>
-              <Button onClick={() => show({})}>{t('state.clear_filters')}</Button>
-            </Nothing>
-          ) : (
-            <Nothing text={t('topics.empty')} />
-          )
-        }
-      >
-        {(d) => (
-          <>
-            <DataTable<Schemas['Topic']>
-              label={t('topics.title')}
-              rowKey="id"
-              dataSource={d.items}
-              pagination={false}
-              loading={query.isPlaceholderData}
-              columns={[
-                {
-                  title: t('field.name'),
-                  render: (_, r) => (
-                    <Link to="/n/$ns/topics/$topic" params={{ ns, topic: r.name }}>
-                      {r.name}
-                    </Link>
-                  ),
-                },
-                { title: t('topics.type'), render: (_, r) => t(`topic_type.${r.type}`) },
-                { title: t('topics.queues'), align: 'end', render: (_, r) => formatCount(r.queues, locale) },
-                { title: t('topics.retention'), dataIndex: 'retention' },
-                { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
-                { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
-              ]}
-            />
-            <Pager
-              shown={d.items.length}
-              page={search.page}
-              next={d.next_page_token}
-              onPage={(page) => show({ ...search, page })}
-            />
-          </>
-        )}
-      </Outcome>
+        label={t('topics.title')}
+        empty={t('topics.empty')}
+        onClear={filtered ? () => show({}) : undefined}
+        page={search.page}
+        onPage={(page) => show({ ...search, page })}
+        columns={[
+          {
+            title: t('field.name'),
+            render: (_, r) => (
+              <Link to="/n/$ns/topics/$topic" params={{ ns, topic: r.name }}>
+                {r.name}
+              </Link>
+            ),
+          },
+          { title: t('topics.type'), render: (_, r) => t(`topic_type.${r.type}`) },
+          { title: t('topics.queues'), align: 'end', render: (_, r) => formatCount(r.queues, locale) },
+          { title: t('topics.retention'), dataIndex: 'retention' },
+          { title: t('field.status'), render: (_, r) => <Phase status={r.status} /> },
+          { title: t('field.created'), render: (_, r) => <Time at={r.created_at} /> },
+        ]}
+      />
       <CreateTopic ns={ns} open={creating} onClose={() => setCreating(false)} />
     </>
   );

@@ -208,6 +208,7 @@ func (e *env) start(addr string) {
 	logger := slog.New(slog.NewTextHandler(&e.logs, nil))
 	host := netip.MustParseAddrPort("127.0.0.1:10911")
 	sc := store.DefaultConfig()
+	sc.IndexSlots, sc.IndexEntries = 100, 1000
 	sc.Dir, sc.SegmentBytes, sc.Preallocate, sc.StoreHost = "/store", 16<<20, false, host
 	st, err := store.Open(sc, store.Deps{FS: e.disk, Now: e.clock.now, Logger: logger})
 	if err != nil {

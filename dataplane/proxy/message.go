@@ -91,13 +91,8 @@ func dead(sys *v2.SystemProperties) *v2.DeadLetterQueue {
 // plainBody unpacks what a 4.x producer compressed: not every gRPC SDK can. A
 // body that cannot be unpacked here leaves as it is, with its label.
 func plainBody(m *message.Message) ([]byte, v2.Encoding) {
-	if m.SysFlag&message.SysFlagCompressed == 0 {
-		return m.Body, v2.Encoding_IDENTITY
-	}
-	if t := m.SysFlag & message.SysFlagCompressTypes; t == 0 || t == message.SysFlagCompressZLIB {
-		if plain, err := inflate(m.Body, maxInflated); err == nil {
-			return plain, v2.Encoding_IDENTITY
-		}
+	if plain, ok := m.PlainBody(maxInflated); ok {
+		return plain, v2.Encoding_IDENTITY
 	}
 	return m.Body, v2.Encoding_GZIP
 }

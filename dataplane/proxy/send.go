@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"bytes"
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"crypto/md5"
 	"crypto/sha1" // digests that clients may send, not a protection
 	"encoding/hex"
-	"io"
+	"errors"
 	"strconv"
 	"strings"
 	"unicode"
@@ -219,29 +216,14 @@ func (c *call) body(m *v2.Message) ([]byte, error) {
 	if p.GetBodyEncoding() != v2.Encoding_GZIP {
 		return body, nil
 	}
-	plain, err := inflate(body, limit+1)
+	plain, err := message.Inflate(body, limit)
+	if errors.Is(err, message.ErrBodyTooLarge) {
+		return nil, tooLarge
+	}
 	if err != nil {
 		return nil, fail(v2.Code_MESSAGE_CORRUPTED, "message_illegal", "the body is labelled GZIP, but is neither gzip nor zlib data")
 	}
-	if int64(len(plain)) > limit {
-		return nil, tooLarge
-	}
 	return plain, nil
-}
-
-// inflate unpacks gzip or zlib data, at most limit bytes of it.
-func inflate(packed []byte, limit int64) ([]byte, error) {
-	var r io.Reader
-	var err error
-	if bytes.HasPrefix(packed, []byte{0x1f, 0x8b}) {
-		r, err = gzip.NewReader(bytes.NewReader(packed))
-	} else {
-		r, err = zlib.NewReader(bytes.NewReader(packed))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(r, limit))
 }
 
 func checkSystem(p *v2.SystemProperties) error {

@@ -36,6 +36,7 @@ type Store interface {
 	AppendBatch(ctx context.Context, ms []*message.Message, d store.Durability) ([]store.Appended, error)
 	Read(topic string, queueID int32, offset int64, o store.ReadOptions) (store.Batch, error)
 	ReadAt(physicalOffset int64) ([]byte, error)
+	FindByKey(ctx context.Context, q store.KeyQuery) ([][]byte, error)
 	QueueOffsets(topic string, queueID int32) (min, max int64)
 	OffsetByTime(topic string, queueID int32, ms int64, b store.Boundary) (int64, error)
 	StoreTimeAt(topic string, queueID int32, offset int64) (ms int64, ok bool)

@@ -1,7 +1,10 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
@@ -55,6 +58,24 @@ func (b *Broker) View(offset int64, allowed func(topic string) bool) ([]byte, er
 		return nil, fail(CodeMessageNotFound, "there is no message at this offset")
 	}
 	return rec, nil
+}
+
+// findTime is what one look-up by key may take.
+const findTime = 3 * time.Second
+
+// FindByKey returns copies of the newest records of a topic that have a key, in
+// the order of the commit log; see store.FindByKey.
+func (b *Broker) FindByKey(ctx context.Context, q store.KeyQuery) ([][]byte, error) {
+	if _, ok := b.store.Topic(q.Topic); !ok {
+		return nil, topicNotFound(q.Topic)
+	}
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	recs, err := b.store.FindByKey(ctx, q)
+	if ctx.Err() != nil && !errors.Is(err, store.ErrIndexing) {
+		return nil, &Error{Code: CodeBusy, Text: "the look-up took too long: ask for a shorter time", Topic: q.Topic, Err: err}
+	}
+	return recs, fromStore(err)
 }
 
 // QueueStats is a queue of a topic.

@@ -127,6 +127,36 @@ func (n Node) View(ctx context.Context, offset int64) (message.Message, error) {
 	return message.Decode(resp.Body)
 }
 
+// beforeField is understood by our brokers alone; see KeyQuery.Before.
+const beforeField = "__SLUICE_BEFORE"
+
+// KeyQuery asks for the messages of a topic that have a key.
+type KeyQuery struct {
+	Topic    string // physical
+	Key      string
+	Unique   bool  // the key is the id that the client gave the message; From and To do not count
+	From, To int64 // store times in ms, both included
+	Before   int64 // only messages in front of this commit log offset; 0 for all
+	Max      int   // newest messages to return, 1 to 64
+}
+
+// FindByKey returns the messages that a query asks for, oldest first, none
+// without an error when there are none.
+func (n Node) FindByKey(ctx context.Context, q KeyQuery) ([]message.Message, error) {
+	ext := map[string]string{
+		"topic": q.Topic, "key": q.Key, "maxNum": strconv.Itoa(q.Max), "beginTimestamp": strconv.FormatInt(q.From, 10),
+		"endTimestamp": strconv.FormatInt(q.To, 10), beforeField: strconv.FormatInt(q.Before, 10),
+	}
+	if q.Unique {
+		ext["indexType"] = "U"
+	}
+	resp, err := n.Call(ctx, wire.QueryMessage, ext, nil, wire.QueryNotFound)
+	if err != nil || resp.Code == wire.QueryNotFound {
+		return nil, err
+	}
+	return decodeRecords(resp.Body)
+}
+
 func (n Node) number(ctx context.Context, code int32, field string, ext map[string]string) (int64, error) {
 	resp, err := n.Call(ctx, code, ext, nil)
 	if err != nil {

@@ -1,7 +1,10 @@
 package processor
 
 import (
-	"github.com/sluicemq/sluice/dataplane/broker"
+	"fmt"
+	"math"
+
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -176,28 +179,71 @@ func readable(v *policy.View) func(string) bool {
 	}
 }
 
-// queryMessage looks for messages by key. There is no index yet, so the
-// answer is the protocol's "none", after the checks.
+// keyKinds are the values of indexType; older clients send none.
+var keyKinds = map[string]store.KeyKind{"": store.KeyAny, "U": store.KeyUnique, "K": store.KeyWord, "T": store.KeyTag}
+
+// uniqueKeyQuery is the field by which older clients ask for a unique id.
+const uniqueKeyQuery = "_UNIQUE_KEY_QUERY"
+
+// beforeField is ours: the system asks for records in front of a commit log
+// offset, to turn pages.
+const beforeField = "__SLUICE_BEFORE"
+
+// queryMessage looks for messages by key. For a unique id the times do not
+// count: clients guess them from the id, by their own clock.
 func (p *Processor) queryMessage(r *request) (*wire.Frame, error) {
 	fields := wire.ReadFields(r.f.Ext)
 	name := fields.Text("topic")
-	fields.Text("key")
-	fields.Int32("maxNum")
-	fields.Int64("beginTimestamp")
-	fields.Int64("endTimestamp")
+	q := store.KeyQuery{Key: fields.Text("key"), Max: int(fields.Int32("maxNum")), From: fields.Int64("beginTimestamp"), To: fields.Int64("endTimestamp")}
+	kind, known := keyKinds[fields.Optional("indexType")]
+	unique := fields.OptionalBool(uniqueKeyQuery, false)
+	before := fields.OptionalInt64(beforeField, 0)
 	if err := fields.Err(); err != nil {
 		return nil, err
+	}
+	switch {
+	case q.Key == "":
+		return nil, &wire.FieldError{Field: "key", Problem: "is empty"}
+	case !known:
+		return nil, &wire.FieldError{Field: "indexType", Problem: "is none of U, K and T"}
+	case q.Max < 1:
+		return nil, &wire.FieldError{Field: "maxNum", Problem: "is less than 1"}
+	}
+	if q.Kind = kind; unique {
+		q.Kind = store.KeyUnique
+	}
+	if q.Kind == store.KeyUnique {
+		q.From, q.To, q.Max = 0, math.MaxInt64, store.MaxFound
 	}
 	v, err := p.charged(r, name)
 	if err != nil {
 		return nil, err
 	}
-	topic, err := v.TopicAny(name, policy.OperationSub, policy.OperationDescribe)
+	if q.Topic, err = v.TopicAny(name, policy.OperationSub, policy.OperationDescribe); err != nil {
+		return nil, err
+	}
+	if v.System() {
+		q.Before = before // a place in the log is nobody's but ours
+	}
+	recs, err := p.b.FindByKey(r.ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := p.b.Topic(topic); !ok {
-		return nil, &broker.Error{Code: broker.CodeTopicNotFound, Text: "the topic does not exist", Topic: topic}
+	if len(recs) == 0 {
+		return p.reply(r, wire.QueryNotFound, "message_not_found", "no message of the topic has this key in this time", ""), nil
 	}
-	return p.reply(r, wire.QueryNotFound, "message_not_found", "messages cannot be looked up by key on this broker", ""), nil
+	resp := r.ok()
+	for _, rec := range recs {
+		if resp.Body, err = appendShown(resp.Body, v, rec); err != nil {
+			return nil, err
+		}
+	}
+	// How far the index is, is nobody's business: the newest record stands for it.
+	newest, err := message.Parse(recs[len(recs)-1])
+	if err != nil {
+		return nil, fmt.Errorf("record to show: %w", err)
+	}
+	resp.Ext.AddInt("indexLastUpdateTimestamp", newest.StoreTimestamp)
+	resp.Ext.AddInt("indexLastUpdatePhyoffset", newest.PhysicalOffset)
+	return resp, nil
 }

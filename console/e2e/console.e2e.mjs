@@ -272,6 +272,7 @@ async function walk(context) {
     await page.goto(`${base}/n/${ns}/topics/orders?tab=send`);
     await page.getByLabel('Body', { exact: true }).fill('{"order":9007199254740993}');
     await page.getByLabel('Tag', { exact: true }).fill('created');
+    await page.getByLabel('Keys', { exact: true }).fill('customer-7 order-4711');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText(/Stored in queue \d+ at offset 0/).waitFor();
     await page.getByRole('tab', { name: 'Messages' }).click();
@@ -279,6 +280,14 @@ async function walk(context) {
     await page.getByRole('button', { name: 'Expand row' }).click();
     await page.getByText('Delivered again').waitFor();
     await look('messages');
+    await page.getByText('Key', { exact: true }).click();
+    await page.getByRole('textbox', { name: 'Key' }).fill('order-4711');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**by=key&key=order-4711');
+    await page.getByText('9007199254740993').first().waitFor();
+    await page.getByRole('textbox', { name: 'Key' }).fill('order-4712');
+    await page.keyboard.press('Enter');
+    await page.getByText('No message of this topic has this key').waitFor();
   });
 
   await step('live tail shows what arrives, and leaving ends it', async () => {

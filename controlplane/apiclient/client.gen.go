@@ -472,7 +472,7 @@ type ClientInterface interface {
 
 	// ListMessages Look at stored messages
 	//
-	// By `message_id`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the three ways at a time. Without any: the last hour. Looking moves no offset and is not billed as a delivery.
+	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/messages (the `ListMessages` operationId).
 	ListMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1555,7 +1555,7 @@ func (c *Client) UpdateTopic(ctx context.Context, ns NamespaceParam, topic Topic
 
 // ListMessages Look at stored messages
 //
-// By `message_id`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the three ways at a time. Without any: the last hour. Looking moves no offset and is not billed as a delivery.
+// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
 //
 // Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/messages (the `ListMessages` operationId).
 func (c *Client) ListMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4972,6 +4972,18 @@ func NewListMessagesRequest(server string, ns NamespaceParam, topic ReadableTopi
 
 		}
 
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Queue != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "queue", *params.Queue, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
@@ -6690,7 +6702,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListMessagesWithResponse Look at stored messages
 	//
-	// By `message_id`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the three ways at a time. Without any: the last hour. Looking moves no offset and is not billed as a delivery.
+	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10491,7 +10503,7 @@ func (c *ClientWithResponses) UpdateTopicWithResponse(ctx context.Context, ns Na
 
 // ListMessagesWithResponse Look at stored messages
 //
-// By `message_id`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the three ways at a time. Without any: the last hour. Looking moves no offset and is not billed as a delivery.
+// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -19,7 +19,7 @@ type Messages interface {
 	// Send stores one message and returns where it lies.
 	Send(ctx context.Context, m Outgoing) (Sent, error)
 	// Query looks messages up: at most q.Limit, in the order of queues and
-	// offsets. A page may be short or empty and still have a next one.
+	// offsets, by key the newest first. A page may be short or empty and still have a next one.
 	Query(ctx context.Context, q MessageQuery) (MessagePage, error)
 	// Tail calls r.Ready once it stands, then r.Each for every message, both
 	// in one goroutine, until ctx ends or Each returns an error, which Tail
@@ -51,12 +51,13 @@ type Sent struct {
 	StoredAt  time.Time
 }
 
-// MessageQuery names messages: by MessageID, by Queue and Offset, or by the
-// time of storing.
+// MessageQuery names messages: by MessageID, by Key, by Queue and Offset, or by
+// the time of storing.
 type MessageQuery struct {
 	NamespaceID tenant.ID
 	Topic       string // may be %RETRY%group or %DLQ%group
-	MessageID   string
+	MessageID   string // as a client or a send through the API returned it
+	Key         string // newest first; From and To may narrow it
 	Queue       *int32
 	Offset      *int64
 	From, To    time.Time // half-open; zero To: now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -67,11 +68,15 @@ const defaultLook = time.Hour
 func (s *server) ListMessages(gc context.Context, r ListMessagesRequestObject) (ListMessagesResponseObject, error) {
 	c, ctx := enter(gc)
 	p := r.Params
-	q := catalog.MessageQuery{NamespaceID: r.Ns, Topic: r.Topic, MessageID: or(p.MessageId, ""), Queue: p.Queue, Limit: int(or(p.PageSize, defaultPageSize))}
+	q := catalog.MessageQuery{NamespaceID: r.Ns, Topic: r.Topic, MessageID: or(p.MessageId, ""), Key: or(p.Key, ""), Queue: p.Queue, Limit: int(or(p.PageSize, defaultPageSize))}
 	byTime := p.From != nil || p.To != nil
 	switch {
-	case q.MessageID != "" && (p.Queue != nil || p.Offset != nil || byTime):
+	case q.MessageID != "" && (q.Key != "" || p.Queue != nil || p.Offset != nil || byTime):
 		return nil, errs.Field("query.message_id", "message_id goes with no other way to look")
+	case q.Key != "" && (p.Queue != nil || p.Offset != nil):
+		return nil, errs.Field("query.key", "key goes with from and to alone")
+	case strings.ContainsRune(q.Key, ' '):
+		return nil, errs.Field("query.key", "key holds a blank: blanks separate the keys of a message, ask for one of them")
 	case p.Offset != nil && p.Queue == nil:
 		return nil, errs.Field("query.queue", "offset needs queue")
 	case p.Offset != nil && byTime:
@@ -84,7 +89,11 @@ func (s *server) ListMessages(gc context.Context, r ListMessagesRequestObject) (
 		q.Offset = &n
 	case q.MessageID == "":
 		q.To = or(p.To, s.d.Now().UTC())
-		q.From = or(p.From, q.To.Add(-defaultLook))
+		look := q.To.Add(-defaultLook)
+		if q.Key != "" {
+			look = time.Time{}
+		}
+		q.From = or(p.From, look)
 		if !q.From.Before(q.To) {
 			return nil, errs.Field("query.from", "from is not before to")
 		}

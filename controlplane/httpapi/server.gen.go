@@ -2313,6 +2313,14 @@ func (siw *ServerInterfaceWrapper) ListMessages(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", c.Request.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter key: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "queue" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "queue", c.Request.URL.Query(), &params.Queue, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})

@@ -135,7 +135,11 @@ func (s *Service) Send(ctx context.Context, m catalog.Outgoing) (catalog.Sent, e
 	if err != nil {
 		return catalog.Sent{}, failure(err)
 	}
-	return catalog.Sent{MessageID: r.MessageID, Queue: r.QueueID, Offset: r.QueueOffset, StoredAt: s.now()}, nil
+	id := r.UniqueKey
+	if id == "" {
+		id = r.MessageID
+	}
+	return catalog.Sent{MessageID: id, Queue: r.QueueID, Offset: r.QueueOffset, StoredAt: s.now()}, nil
 }
 
 // Lag implements catalog.Messages.
@@ -265,12 +269,21 @@ func (s *Service) follow(ctx context.Context, namespaceID, topic string, queue i
 	}
 }
 
-// shown is a stored message in the words of the user's world. Its slices are
-// its own.
+// maxPlain bounds a body that a client compressed: what has more bytes is shown
+// as it is stored.
+const maxPlain = 4 << 20
+
+// shown is a stored message in the words of the user's world, with the id that
+// its client knows. Its slices are its own.
 func shown(namespaceID string, m message.Message) catalog.StoredMessage {
 	topic, _ := bare(namespaceID, m.Topic)
+	id, ok := message.GetProperty(m.Properties, message.KeyUniqueKey)
+	if !ok {
+		id = message.OffsetID(m.StoreHost, m.PhysicalOffset)
+	}
+	body, _ := m.PlainBody(maxPlain)
 	out := catalog.StoredMessage{
-		MessageID: message.OffsetID(m.StoreHost, m.PhysicalOffset), Topic: topic, Queue: m.QueueID, Offset: m.QueueOffset, Body: slices.Clone(m.Body),
+		MessageID: id, Topic: topic, Queue: m.QueueID, Offset: m.QueueOffset, Body: slices.Clone(body),
 		Properties: map[string]string{}, BornAt: time.UnixMilli(m.BornTimestamp).UTC(), StoredAt: time.UnixMilli(m.StoreTimestamp).UTC(),
 		BornHost: m.BornHost.String(), ReconsumeTimes: m.ReconsumeTimes,
 	}

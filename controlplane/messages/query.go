@@ -3,6 +3,8 @@ package messages
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,11 +16,15 @@ import (
 )
 
 // Query implements catalog.Messages. By time it walks queue after queue; the
-// cursor is "<queue>.<offset>".
+// cursor is "<queue>.<offset>". By key it goes back in the log; the cursor is
+// the place of the last message.
 func (s *Service) Query(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
 	if q.MessageID != "" {
 		m, err := s.byID(ctx, q)
 		return catalog.MessagePage{Messages: m}, err
+	}
+	if q.Key != "" {
+		return s.byKey(ctx, q)
 	}
 	topic := physical(q.NamespaceID, q.Topic)
 	stats, err := settled(ctx, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
@@ -32,12 +38,65 @@ func (s *Service) Query(ctx context.Context, q catalog.MessageQuery) (catalog.Me
 	return w.run(ctx)
 }
 
-// byID finds a message by its offset id. That it lies in the asked topic is
-// checked here: an id alone says nothing of whose it is.
+// maxFound is what a broker returns for one look-up by key.
+const maxFound = 64
+
+func (s *Service) byKey(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
+	k := mqclient.KeyQuery{Topic: physical(q.NamespaceID, q.Topic), Key: q.Key, To: math.MaxInt64, Max: min(q.Limit, maxFound)}
+	if !q.From.IsZero() {
+		k.From = q.From.UnixMilli()
+	}
+	if !q.To.IsZero() {
+		k.To = q.To.UnixMilli() - 1
+	}
+	if q.Cursor != "" {
+		var err error
+		if k.Before, err = strconv.ParseInt(q.Cursor, 10, 64); err != nil || k.Before < 1 {
+			return catalog.MessagePage{}, errs.Field("page_token", "%w", errCursor)
+		}
+	}
+	found, err := settled(ctx, func() ([]message.Message, error) { return s.broker.FindByKey(ctx, k) })
+	if err != nil {
+		return catalog.MessagePage{}, failure(err)
+	}
+	var page catalog.MessagePage
+	bytes := 0
+	for _, m := range slices.Backward(found) {
+		one := shown(q.NamespaceID, m)
+		page.Messages = append(page.Messages, one)
+		// A short answer may have stopped at its size: only an empty one is the end.
+		page.Next = strconv.FormatInt(m.PhysicalOffset, 10)
+		if m.PhysicalOffset == 0 {
+			page.Next = ""
+		}
+		if bytes += len(one.Body); bytes >= pageBytes {
+			break
+		}
+	}
+	return page, nil
+}
+
+// byID finds a message by the id that its client gave it, or by its offset id.
+// That it lies in the asked topic is checked here: an offset alone says nothing
+// of whose it is.
 func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) ([]catalog.StoredMessage, error) {
+	topic := physical(q.NamespaceID, q.Topic)
+	found, err := settled(ctx, func() ([]message.Message, error) {
+		return s.broker.FindByKey(ctx, mqclient.KeyQuery{Topic: topic, Key: q.MessageID, Unique: true, Max: maxFound})
+	})
+	if err != nil {
+		return nil, failure(err)
+	}
+	if len(found) > 0 {
+		var out []catalog.StoredMessage
+		for _, m := range found {
+			out = append(out, shown(q.NamespaceID, m))
+		}
+		return out, nil
+	}
 	_, offset, err := message.ParseOffsetID(q.MessageID)
 	if err != nil {
-		return nil, errs.Field("message_id", "%q is not the id that a send through this API returned", q.MessageID)
+		return nil, nil // of the form that clients give
 	}
 	m, err := s.broker.View(ctx, offset)
 	if err != nil {
@@ -46,7 +105,7 @@ func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) ([]catalog.S
 		}
 		return nil, nil // no record begins there
 	}
-	if m.Topic != physical(q.NamespaceID, q.Topic) {
+	if m.Topic != topic {
 		return nil, nil
 	}
 	return []catalog.StoredMessage{shown(q.NamespaceID, m)}, nil
@@ -59,10 +118,15 @@ type walk struct {
 	topic  string
 	queues map[int32]mqclient.QueueState
 	page   catalog.MessagePage
+	bytes  int // of the bodies in page
 }
 
-// pullsPerPage bounds what one page costs where hardly anything matches.
-const pullsPerPage = 200
+const (
+	// pullsPerPage bounds what one page costs where hardly anything matches.
+	pullsPerPage = 200
+	// pageBytes ends a page: bodies together have less, or one more than that.
+	pageBytes = 8 << 20
+)
 
 func (w *walk) run(ctx context.Context) (catalog.MessagePage, error) {
 	queue, offset, err := w.begin(ctx)
@@ -74,7 +138,7 @@ func (w *walk) run(ctx context.Context) (catalog.MessagePage, error) {
 		if !ok {
 			return w.page, nil // behind the last queue
 		}
-		if len(w.page.Messages) >= w.q.Limit || pulls >= pullsPerPage {
+		if len(w.page.Messages) >= w.q.Limit || pulls >= pullsPerPage || w.bytes >= pageBytes {
 			w.page.Next = strconv.Itoa(int(queue)) + "." + strconv.FormatInt(offset, 10)
 			return w.page, nil
 		}
@@ -149,9 +213,13 @@ func (w *walk) pull(ctx context.Context, queue int32, offset int64) (next int64,
 			return m.QueueOffset, true, nil
 		}
 		if !byTime || !at.Before(w.q.From) {
-			w.page.Messages = append(w.page.Messages, shown(w.q.NamespaceID, m))
+			one := shown(w.q.NamespaceID, m)
+			w.page.Messages = append(w.page.Messages, one)
+			w.bytes += len(one.Body)
 		}
-		offset = m.QueueOffset + 1
+		if offset = m.QueueOffset + 1; w.bytes >= pageBytes {
+			return offset, false, nil
+		}
 	}
 	if len(r.Messages) == 0 {
 		if r.Next <= offset {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ type messagePage struct {
 		Offset     string            `json:"offset"`
 		Body       string            `json:"body"`
 		Tag        string            `json:"tag"`
+		Keys       []string          `json:"keys"`
 		Properties map[string]string `json:"properties"`
 	} `json:"items"`
 	NextPageToken string `json:"next_page_token"`
@@ -32,6 +34,40 @@ func look(t *testing.T, a *testcluster.Account, topic string, q url.Values) mess
 	var page messagePage
 	must(t, a.Do(t.Context(), "GET", "/v1/namespaces/"+a.NamespaceID+"/topics/"+topic+"/messages?"+q.Encode(), nil, &page))
 	return page
+}
+
+// Large bodies end a page early, and what a client compressed is shown plain.
+func TestMessages_largeBodies(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("large@example.com")
+	send := remotingSend(t, key{c.Addresses, a.KeyID, a.Secret}, "hello")
+	want := map[string]bool{}
+	for i := range 11 {
+		body := strings.Repeat(fmt.Sprint(i, " large "), 200_000) // 1.6 MB and more
+		want[body] = true
+		must(t, send([]byte(body), ""))
+	}
+	must(t, testcluster.Eventually(t.Context(), 10*time.Second, func() (bool, error) {
+		pages, got := 0, map[string]bool{}
+		for q := (url.Values{"page_size": {"100"}}); ; pages++ {
+			page := look(t, a, "hello", q)
+			total := 0
+			for _, m := range page.Items {
+				total += len(m.Body)
+				if !want[m.Body] {
+					return false, fmt.Errorf("a body of %d bytes that nobody sent: %.40q", len(m.Body), m.Body)
+				}
+				got[m.Body] = true
+			}
+			if total > 12<<20 {
+				return false, fmt.Errorf("a page of %d bytes", total)
+			}
+			if page.NextPageToken == "" {
+				return len(got) == len(want) && pages > 0, nil
+			}
+			q.Set("page_token", page.NextPageToken)
+		}
+	}))
 }
 
 // Pages by time, by place and by id show every message once, whatever the size

@@ -447,7 +447,7 @@ export interface paths {
         };
         /**
          * Look at stored messages
-         * @description By `message_id`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the three ways at a time. Without any: the last hour. Looking moves no offset and is not billed as a delivery.
+         * @description By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
          */
         get: operations["listMessages"];
         put?: never;
@@ -4153,8 +4153,10 @@ export interface operations {
     listMessages: {
         parameters: {
             query?: {
-                /** @description The message with this id. */
+                /** @description The message with this id, as the SDK or a send through this API returned it. */
                 message_id?: string;
+                /** @description Messages that have this word among their keys. */
+                key?: string;
                 /** @description Only this queue; needed with `offset`. */
                 queue?: number;
                 /** @description From this offset on. */

@@ -28,7 +28,7 @@ export const topicTypes = ['NORMAL', 'FIFO', 'DELAY', 'TRANSACTION'] as const;
 export const keyStates = ['active', 'disabled', 'expired', 'revoked'] as const;
 export const topicTabs = ['overview', 'messages', 'send', 'tail'] as const;
 export const groupTabs = ['lag', 'overview'] as const;
-export const lookups = ['time', 'id', 'offset'] as const;
+export const lookups = ['time', 'key', 'id', 'offset'] as const;
 export const grains = ['minute', 'hour', 'day', 'month'] as const;
 export const dimensions = ['topic', 'group', 'api_key', 'namespace', 'class', 'protocol'] as const;
 export const ranges = ['1h', '24h', '7d', 'month', 'last_month', 'custom'] as const;
@@ -62,6 +62,7 @@ export interface TopicSearch {
   by?: (typeof lookups)[number];
   from?: string;
   to?: string;
+  key?: string;
   id?: string;
   queue?: string;
   offset?: string;
@@ -74,6 +75,7 @@ export function topicSearch(raw: Raw): TopicSearch {
     by: oneOf(raw, 'by', lookups),
     from: timeIn(raw, 'from'),
     to: timeIn(raw, 'to'),
+    key: textIn(raw, 'key', 1024),
     id: textIn(raw, 'id', 128),
     queue: textIn(raw, 'queue', 5),
     offset: textIn(raw, 'offset', 20),

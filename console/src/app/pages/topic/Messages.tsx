@@ -13,20 +13,25 @@ const route = getRouteApi('/n/$ns/topics/$topic');
 interface Values {
   from?: string;
   to?: string;
+  key?: string;
   id?: string;
   queue?: string;
   offset?: string;
 }
 
-/** Looks at stored messages: by time, by id, or from a place in a queue. The address holds what is asked. */
+/** What must be given before there is something to ask. */
+const needed = { time: [], key: ['key'], id: ['id'], offset: ['queue', 'offset'] } as const;
+
+/** Looks at stored messages: by time, by key, by id, or from a place in a queue. The address holds what is asked. */
 export function Messages({ ns, topic }: { ns: string; topic: string }) {
   const { t } = useTranslation();
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const by = search.by ?? 'time';
   const [form] = Form.useForm<Values>();
-  const ready = by === 'time' || (by === 'id' ? Boolean(search.id) : Boolean(search.queue && search.offset));
-  const asked = { by, from: search.from, to: search.to, id: search.id, queue: search.queue, offset: search.offset };
+  const ready = needed[by].every((name) => search[name]);
+  const { from, to, key, id, queue, offset } = search;
+  const asked = { by, from, to, key, id, queue, offset };
   const query = useQuery({
     queryKey: ['messages', ns, topic, asked, search.page],
     enabled: ready,
@@ -48,6 +53,8 @@ export function Messages({ ns, topic }: { ns: string; topic: string }) {
     switch (by) {
       case 'time':
         return show({ by, from: fromLocalInput(v.from), to: fromLocalInput(v.to) });
+      case 'key':
+        return show({ by, key: v.key?.trim() });
       case 'id':
         return show({ by, id: v.id?.trim() });
       case 'offset':
@@ -70,13 +77,7 @@ export function Messages({ ns, topic }: { ns: string; topic: string }) {
         layout="inline"
         className="gap"
         onFinish={ask}
-        initialValues={{
-          from: toLocalInput(search.from),
-          to: toLocalInput(search.to),
-          id: search.id,
-          queue: search.queue,
-          offset: search.offset,
-        }}
+        initialValues={{ from: toLocalInput(from), to: toLocalInput(to), key, id, queue, offset }}
       >
         {by === 'time' && (
           <>
@@ -87,6 +88,15 @@ export function Messages({ ns, topic }: { ns: string; topic: string }) {
               <Input type="datetime-local" step={1} />
             </Form.Item>
           </>
+        )}
+        {by === 'key' && (
+          <Form.Item
+            name="key"
+            label={t('message.key')}
+            rules={[{ required: true, pattern: /^\s*\S{1,1024}\s*$/, message: t('messages.key_wrong') }]}
+          >
+            <Input className="wide" autoComplete="off" />
+          </Form.Item>
         )}
         {by === 'id' && (
           <Form.Item
@@ -156,6 +166,8 @@ export function Messages({ ns, topic }: { ns: string; topic: string }) {
 
 function lookup(by: (typeof lookups)[number], s: TopicSearch) {
   switch (by) {
+    case 'key':
+      return { key: s.key };
     case 'id':
       return { message_id: s.id };
     case 'offset':

@@ -70,13 +70,17 @@ func TestProbes_leaveNothing_B006(t *testing.T) {
 	must(t, grpcSend(t, k, "hello")([]byte("still serves"), ""))
 }
 
+// protocols are bytes that what the ports speak begins with: a remoting frame,
+// TLS, HTTP/1, HTTP/2, Redis; and one that nothing begins with. A port tells
+// protocols apart by them, and what comes next is left in another place.
+const protocols = "\x00\x16GP*\x7f"
+
 // probe connects to addr n times, each time sending 0, 1 or 20 bytes of junk.
 // Three of four end with a reset, and they come from many addresses, so that
 // the ports of one are not used up.
 func probe(t *testing.T, addr string, n int) {
 	t.Helper()
 	const workers, sources = 8, 200
-	junk := bytes.Repeat([]byte{0x7f}, 20)
 	var g errgroup.Group
 	for w := range workers {
 		g.Go(func() error {
@@ -86,10 +90,11 @@ func probe(t *testing.T, addr string, n int) {
 				if err != nil {
 					return err
 				}
-				if n := []int{0, 1, len(junk)}[i%3]; n > 0 {
-					_, _ = nc.Write(junk[:n]) // the server may have closed already
+				if n := []int{0, 1, 20}[i%3]; n > 0 {
+					junk := bytes.Repeat([]byte{protocols[i/3%len(protocols)]}, n)
+					_, _ = nc.Write(junk) // the server may have closed already
 				}
-				if i%4 != 0 {
+				if i/18%4 != 0 {
 					_ = nc.(*net.TCPConn).SetLinger(0)
 				}
 				_ = nc.Close()

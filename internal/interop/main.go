@@ -1,6 +1,7 @@
 // Command interop runs every official SDK that this machine can install
-// against a fresh Sluice and prints a table: SDK by send, receive, ack, wrong
-// key refused. It ends with 0 only if everything passed.
+// against a fresh Sluice and prints two tables: SDK by send, receive, ack, wrong
+// key refused; and how soon consumers that run all the while receive again after
+// the server was killed and came back. It ends with 0 only if everything passed.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/testcluster"
@@ -19,10 +21,15 @@ import (
 func main() {
 	rows := flag.String("rows", "*", "pattern of the rows to run, such as 'java-*'")
 	binary := flag.String("binary", "bin/sluice", "the binary to run against")
+	down := flag.String("down", "5s,90s", "how long the server is down while consumers run, joined by commas; empty: never")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ok, err := run(ctx, *binary, *rows)
+	downtimes, err := durations(*down)
+	ok := false
+	if err == nil {
+		ok, err = run(ctx, *binary, *rows, downtimes)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 	}
@@ -32,8 +39,23 @@ func main() {
 	}
 }
 
-// run prints the table and reports whether all rows passed.
-func run(ctx context.Context, binary, pattern string) (bool, error) {
+func durations(text string) ([]time.Duration, error) {
+	var out []time.Duration
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		d, err := time.ParseDuration(part)
+		if err != nil {
+			return nil, fmt.Errorf("down: %w", err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// run prints the tables and reports whether all rows passed.
+func run(ctx context.Context, binary, pattern string, downtimes []time.Duration) (bool, error) {
 	dir, err := os.MkdirTemp("", "sluice-interop-")
 	if err != nil {
 		return false, err
@@ -48,6 +70,16 @@ func run(ctx context.Context, binary, pattern string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	passed, err := eachAlone(ctx, server, account, pattern)
+	if err != nil || len(downtimes) == 0 {
+		return passed, err
+	}
+	again, err := restarts(ctx, server, account, pattern, downtimes)
+	return passed && again, err
+}
+
+// eachAlone runs one SDK after the other.
+func eachAlone(ctx context.Context, server *testcluster.Process, account *testcluster.Account, pattern string) (bool, error) {
 	passed, failed := 0, 0
 	fmt.Printf("%-22s %-5s %-8s %-5s %-18s %7s\n", "sdk", "send", "receive", "ack", "wrong key refused", "seconds")
 	for _, s := range sdks() {

@@ -25,6 +25,9 @@ type sdk struct {
 	argv   func(out string) []string
 	grpc   bool
 	tls    bool
+	// consumes are the modes in which it only consumes: "push", and "consume"
+	// where there is a simple consumer.
+	consumes []string
 }
 
 // clientsDir is where the programs are, seen from the repository's root.
@@ -39,17 +42,18 @@ func sdks() []sdk {
 	python := func(out string) []string {
 		return []string{filepath.Join(out, "venv/bin/python"), filepath.Join(out, "smoke.py")}
 	}
+	push, both := []string{"push"}, []string{"consume", "push"}
 	return []sdk{
-		{name: "go-remoting", source: "go-remoting", build: buildGo, argv: program},
+		{name: "go-remoting", source: "go-remoting", build: buildGo, argv: program, consumes: push},
 		{name: "go-remoting-tls", source: "go-remoting", build: buildGo, argv: program, tls: true},
-		{name: "go-grpc", source: "go-grpc", build: buildGo, argv: program, grpc: true},
+		{name: "go-grpc", source: "go-grpc", build: buildGo, argv: program, grpc: true, consumes: both},
 		{name: "go-grpc-tls", source: "go-grpc", build: buildGo, argv: program, grpc: true, tls: true},
-		{name: "java-remoting-4.9.8", source: "java-remoting", build: maven("-Drmq.version=4.9.8", "-Pacl"), argv: java},
-		{name: "java-remoting-5.5.0", source: "java-remoting", build: maven("-Drmq.version=5.5.0"), argv: java},
-		{name: "java-grpc-5.2.0", source: "java-grpc", build: maven(), argv: java, grpc: true},
+		{name: "java-remoting-4.9.8", source: "java-remoting", build: maven("-Drmq.version=4.9.8", "-Pacl"), argv: java, consumes: push},
+		{name: "java-remoting-5.5.0", source: "java-remoting", build: maven("-Drmq.version=5.5.0"), argv: java, consumes: push},
+		{name: "java-grpc-5.2.0", source: "java-grpc", build: maven(), argv: java, grpc: true, consumes: both},
 		{name: "java-grpc-5.2.0-tls", source: "java-grpc", build: maven(), argv: java, grpc: true, tls: true},
-		{name: "node-grpc-1.0.8", source: "node-grpc", build: buildNode, argv: func(out string) []string { return []string{"node", filepath.Join(out, "smoke.js")} }, grpc: true},
-		{name: "python-grpc-5.1.2", source: "python-grpc", build: buildPython, argv: python, grpc: true},
+		{name: "node-grpc-1.0.8", source: "node-grpc", build: buildNode, argv: func(out string) []string { return []string{"node", filepath.Join(out, "smoke.js")} }, grpc: true, consumes: both},
+		{name: "python-grpc-5.1.2", source: "python-grpc", build: buildPython, argv: python, grpc: true, consumes: both},
 	}
 }
 
@@ -139,19 +143,11 @@ func acknowledged(ctx context.Context, a *testcluster.Account, name string) (boo
 func (s sdk) start(ctx context.Context, server *testcluster.Process, out, topic, keyID, secret string) (code int, text string) {
 	ctx, cancel := context.WithTimeout(ctx, processed)
 	defer cancel()
-	endpoint := server.NameSrv
-	if s.grpc {
-		endpoint = server.GRPC
-	}
 	timeout := wait
-	if keyID == "" || strings.HasPrefix(secret, "sls_wrong") {
+	if strings.HasPrefix(secret, "sls_wrong") {
 		timeout = 5 * time.Second
 	}
-	argv := s.argv(out)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = out
-	cmd.Env = append(os.Environ(), "HOME="+out, "RMQ_ENDPOINT="+endpoint, "RMQ_TOPIC="+topic, "RMQ_GROUP="+topic, "RMQ_AK="+keyID, "RMQ_SK="+secret,
-		"RMQ_COUNT="+strconv.Itoa(messages), "RMQ_TIMEOUT_S="+strconv.Itoa(int(timeout.Seconds())), "RMQ_TLS="+map[bool]string{true: "1", false: "0"}[s.tls])
+	cmd := s.command(ctx, server, out, topic, keyID, secret, "RMQ_COUNT="+strconv.Itoa(messages), "RMQ_TIMEOUT_S="+strconv.Itoa(int(timeout.Seconds())))
 	var b bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &b
 	cmd.WaitDelay = time.Second
@@ -168,4 +164,19 @@ func (s sdk) start(ctx context.Context, server *testcluster.Process, out, topic,
 		return 1, text
 	}
 	return 1, text + err.Error()
+}
+
+// command is the program with its environment, not started.
+func (s sdk) command(ctx context.Context, server *testcluster.Process, out, topic, keyID, secret string, env ...string) *exec.Cmd {
+	endpoint := server.NameSrv
+	if s.grpc {
+		endpoint = server.GRPC
+	}
+	argv := s.argv(out)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = out
+	cmd.Env = append(os.Environ(), "HOME="+out, "RMQ_ENDPOINT="+endpoint, "RMQ_TOPIC="+topic, "RMQ_GROUP="+topic, "RMQ_AK="+keyID, "RMQ_SK="+secret,
+		"RMQ_TLS="+map[bool]string{true: "1", false: "0"}[s.tls])
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
 }

@@ -486,10 +486,21 @@ func TestSend_toRetryTopicHonoursAttempts(t *testing.T) {
 		retry(17, 16)
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		for topic, want := range map[string]int{RetryTopic(groupA): 1, DLQTopic(groupA): 1} {
-			if out := e.pull(Pull{Group: groupA, Topic: topic}); len(out.Records) != want {
-				t.Errorf("%s: %d records, want %d", topic, len(out.Records), want)
+		// Each is charged once: what waits for its delay when it begins to.
+		for topic, owner := range map[string]string{RetryTopic(groupA): "", DLQTopic(groupA): caller.owner(), ScheduleTopic: caller.owner()} {
+			out, err := e.store.Read(topic, 0, 0, store.ReadOptions{})
+			if err != nil || len(out.Records) != 1 {
+				t.Errorf("%s: %d records, want 1, %v", topic, len(out.Records), err)
+				continue
 			}
+			m, _ := message.Decode(out.Records[0])
+			if got, _ := m.Property(OwnerKey); got != owner {
+				t.Errorf("%s: charged to %q, want %q", topic, got, owner)
+			}
+		}
+		m := msg(RetryTopic(groupA), 0, "x", "filler", strings.Repeat("f", message.MaxPropertiesBytes-20))
+		if _, err := e.Send(t.Context(), caller, m, 16); CodeOf(err) != CodePropertiesTooLarge {
+			t.Errorf("properties that leave no room for the owner: %v", err)
 		}
 	})
 }

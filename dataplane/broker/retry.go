@@ -98,8 +98,9 @@ func (b *Broker) deadLetter(ctx context.Context, group string, m *message.Messag
 }
 
 // sendRetry takes a message that a client itself sends to the retry topic of
-// its group, which it does when sending back failed.
-func (b *Broker) sendRetry(ctx context.Context, group string, m *message.Message, maxReconsume int32) (Sent, error) {
+// its group, which it does when sending back failed. It is charged like every
+// send: nothing tells that it is a copy of what was charged before.
+func (b *Broker) sendRetry(ctx context.Context, who Caller, group string, m *message.Message, maxReconsume int32) (Sent, error) {
 	g, ok := b.store.Group(group)
 	if !ok {
 		return Sent{}, groupNotFound(group)
@@ -121,6 +122,10 @@ func (b *Broker) sendRetry(ctx context.Context, group string, m *message.Message
 	m.Properties = message.AppendPropertiesWithout(nil, m.Properties, message.KeyDelay, message.KeyRealTopic,
 		message.KeyRealQueueID, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs,
 		message.KeyMultiDispatch, message.KeyPopCheckpoint)
+	stored := len(m.Properties)
+	if addProperty(m, OwnerKey, who.owner()); len(m.Properties) == stored && who.owner() != "" {
+		return Sent{}, &Error{Code: CodePropertiesTooLarge, Text: "the properties leave no room for the broker's own", Topic: m.Topic, Limit: strconv.Itoa(message.MaxPropertiesBytes) + " bytes"}
+	}
 	// An ordered consumer holds locks and gives a message up only at its limit.
 	if m.ReconsumeTimes > limit || m.ReconsumeTimes >= limit && b.locks.held(group) {
 		m.Topic, m.QueueID = DLQTopic(group), 0

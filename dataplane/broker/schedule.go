@@ -194,6 +194,8 @@ func (s *schedule) deliverBatch(ctx context.Context, i int, batch store.Batch) (
 			queue, _ := message.GetProperty(m.Properties, message.KeyRealQueueID)
 			n, _ := strconv.ParseInt(queue, 10, 32)
 			m.Topic, m.QueueID = topic, int32(max(n, 0))
+			// Charged when it was sent: this may run twice over a crash.
+			m.Properties = message.AppendPropertiesWithout(nil, m.Properties, OwnerKey)
 			if _, err := s.b.append(ctx, &m); err != nil {
 				return 0, err
 			}

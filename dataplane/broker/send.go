@@ -35,7 +35,7 @@ func (r *roundRobin) pick(n int) int32 { return int32(r.n.Add(1) % uint32(n)) }
 // says) goes to the group's dead letters, one with a delay level waits first.
 func (b *Broker) Send(ctx context.Context, who Caller, m *message.Message, maxReconsume int32) (Sent, error) {
 	if group, ok := strings.CutPrefix(m.Topic, RetryPrefix); ok {
-		return b.sendRetry(ctx, group, m, maxReconsume)
+		return b.sendRetry(ctx, who, group, m, maxReconsume)
 	}
 	if err := b.checkSend(m); err != nil {
 		return Sent{}, err

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/sluicemq/sluice/dataplane/message"
-	"github.com/sluicemq/sluice/dataplane/policy"
 )
 
 // fold counts what is stored, as a pure function of the commit log and of the
@@ -99,9 +98,9 @@ func (f *fold) apply(offset int64, rec []byte) {
 		return
 	}
 	f.minute = max(f.minute, f.open, r.StoreTimestamp/60_000)
-	prefix, ns, topic, ok := policy.SplitPhysical(string(r.Topic))
-	if !ok || prefix != "" {
-		return // the broker's own, or a copy on its way to a retry or dead-letter topic
+	ns, topic, ok := Sent(&r)
+	if !ok {
+		return
 	}
 	keyID, protocol := origin(r.Properties)
 	cell := Cell{NamespaceID: ns, Topic: topic, KeyID: keyID, Class: Class(r.Properties), Protocol: protocol}

@@ -84,7 +84,11 @@ func (r *rig) crash() {
 
 func (r *rig) store(topic, key string, body int) {
 	r.t.Helper()
-	props := AppendOrigin(message.AppendProperty(nil, "color", "red"), key, ProtocolRemoting)
+	r.storeWith(topic, body, AppendOrigin(message.AppendProperty(nil, "color", "red"), key, ProtocolRemoting))
+}
+
+func (r *rig) storeWith(topic string, body int, props []byte) {
+	r.t.Helper()
 	rec, err := message.AppendRecord(nil, &message.Message{Topic: topic, Body: make([]byte, body), Properties: props})
 	if err != nil {
 		r.t.Fatal(err)
@@ -242,7 +246,11 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 	r := newRig(t)
 	r.store("nsaaaaaa%orders", "slk_1", 4097)
 	for _, topic := range []string{"%RETRY%nsaaaaaa%g", "%DLQ%nsaaaaaa%g", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"} {
-		r.store(topic, "slk_1", 10)
+		r.storeWith(topic, 10, message.AppendProperty(nil, "color", "red"))
+	}
+	// What waits for its time, or for a commit, counts when it arrives.
+	for _, topic := range []string{"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"} {
+		r.storeWith(topic, 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders"), "slk_1", ProtocolRemoting))
 	}
 	r.settle()
 	want := map[string]uint64{"messages_in": 1, "bytes_in": 4097 + 8, "units4k_in": 2, "units64k_in": 1}
@@ -255,6 +263,27 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 		if k.cell.NamespaceID != "nsaaaaaa" || k.cell.Topic != "orders" || k.count == "messages_in" && k.cell.KeyID != "slk_1" {
 			t.Errorf("counted for %+v", k)
 		}
+	}
+}
+
+// What a client sends to a retry topic itself is charged once: when it is
+// stored, or when it begins to wait, and then not when it arrives.
+func TestFold_countsSendsToRetryTopics(t *testing.T) {
+	r := newRig(t)
+	own := AppendOrigin(nil, "slk_1", ProtocolRemoting)
+	r.storeWith("%RETRY%nsaaaaaa%g", 10, own)
+	r.storeWith("%DLQ%nsaaaaaa%g", 10, own)
+	r.storeWith("SCHEDULE_TOPIC_XXXX", 10, message.AppendProperty(own, message.KeyRealTopic, "%RETRY%nsaaaaaa%g"))
+	r.storeWith("%RETRY%nsaaaaaa%g", 10, message.AppendProperty(nil, message.KeyRealTopic, "%RETRY%nsaaaaaa%g"))
+	r.settle()
+	got := map[string]uint64{}
+	for k, n := range r.merged {
+		if k.count == "messages_in" {
+			got[k.cell.NamespaceID+" "+k.cell.Topic+" "+k.cell.KeyID] += n
+		}
+	}
+	if want := map[string]uint64{"nsaaaaaa %RETRY%g slk_1": 2, "nsaaaaaa %DLQ%g slk_1": 1}; !maps.Equal(got, want) {
+		t.Errorf("messages in: %v, want %v", got, want)
 	}
 }
 

@@ -29,6 +29,25 @@ func origin(props []byte) (keyID string, protocol byte) {
 	return "", 0
 }
 
+// Sent tells to which topic of which namespace, in the client's words, a client
+// sent a stored record. ok is false for what the broker wrote itself: copies on
+// their way to a retry or dead-letter topic, which it leaves without an origin,
+// and half messages. What a client sends to a retry topic itself is a message
+// like any other, also while it waits for its delay; the record that then
+// arrives has no origin any more.
+func Sent(f *message.Fields) (namespaceID, topic string, ok bool) {
+	name, parked := f.Topic, false
+	_, own := message.FindProperty(f.Properties, PropertyOrigin)
+	if real, waits := message.FindProperty(f.Properties, message.KeyRealTopic); waits && own && !bytes.HasPrefix(name, []byte("%")) {
+		name, parked = real, true
+	}
+	prefix, namespaceID, bare, ok := policy.SplitPhysical(string(name))
+	if !ok || prefix != "" && !own || prefix == "" && parked {
+		return "", "", false
+	}
+	return namespaceID, prefix + bare, true
+}
+
 // Size is what a message weighs on the bill: its body as it came over the wire
 // and the user's properties, in bytes.
 func Size(body, props []byte) uint64 {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/meter"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/store"
 )
@@ -65,7 +66,7 @@ func (m *metrics) stored(rec []byte) {
 	if err != nil {
 		return
 	}
-	if prefix, ns, _, ok := policy.SplitPhysical(string(f.Topic)); ok && prefix == "" {
+	if ns, _, ok := meter.Sent(&f); ok {
 		m.messagesIn.WithLabelValues(ns).Inc()
 		m.bytesIn.WithLabelValues(ns).Add(float64(len(rec)))
 	}

@@ -16,13 +16,14 @@ import (
 	"github.com/sluicemq/sluice/internal/standalone"
 )
 
-// Process is a standalone of the real binary, on free ports that stay the same
-// over restarts.
+// Process is a standalone of the real binary, or one role of it, on free ports
+// that stay the same over restarts.
 type Process struct {
 	standalone.Addresses
 	Data string
 
 	binary string
+	role   standalone.Role
 	env    []string
 	log    *os.File
 	cmd    *exec.Cmd
@@ -32,13 +33,22 @@ type Process struct {
 // StartProcess starts binary on data and waits until it is ready. env is added
 // to the environment. The log goes to <data>/../standalone.log.
 func StartProcess(ctx context.Context, binary, data string, env ...string) (*Process, error) {
-	log, err := os.OpenFile(filepath.Join(filepath.Dir(data), "standalone.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return StartRole(ctx, binary, standalone.RoleAll, data, standalone.Addresses{}, env...)
+}
+
+// StartRole is StartProcess for a process of one role, whose log has the role's
+// name. It serves at the addresses given, on free ports where there is none.
+// Where its key files and the other processes are, env says.
+func StartRole(ctx context.Context, binary string, role standalone.Role, data string, at standalone.Addresses, env ...string) (*Process, error) {
+	log, err := os.OpenFile(filepath.Join(filepath.Dir(data), string(role)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Data: data, binary: binary, env: env, log: log}
+	p := &Process{Addresses: at, Data: data, binary: binary, role: role, env: env, log: log}
 	for _, a := range []*string{&p.HTTP, &p.Admin, &p.NameSrv, &p.Broker, &p.GRPC} {
-		*a = "127.0.0.1:0"
+		if *a == "" {
+			*a = "127.0.0.1:0"
+		}
 	}
 	if err := p.Start(ctx); err != nil {
 		return nil, errors.Join(err, log.Close())
@@ -48,8 +58,8 @@ func StartProcess(ctx context.Context, binary, data string, env ...string) (*Pro
 
 // Start starts the process again after Kill or Stop.
 func (p *Process) Start(ctx context.Context) error {
-	ready := filepath.Join(filepath.Dir(p.Data), "ready-"+strconv.FormatInt(time.Now().UnixNano(), 36)+".json")
-	p.cmd = exec.Command(p.binary, "standalone", "--data", p.Data, "--ready-file", ready, "--http", p.HTTP, "--admin", p.Admin,
+	ready := filepath.Join(filepath.Dir(p.Data), "ready-"+string(p.role)+"-"+strconv.FormatInt(time.Now().UnixNano(), 36)+".json")
+	p.cmd = exec.Command(p.binary, string(p.role), "--data", p.Data, "--ready-file", ready, "--http", p.HTTP, "--admin", p.Admin,
 		"--namesrv", p.NameSrv, "--broker", p.Broker, "--grpc", p.GRPC)
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -72,9 +82,9 @@ func (p *Process) awaitReady(ctx context.Context, path string) error {
 		select {
 		case err := <-p.exited:
 			p.exited <- err
-			return fmt.Errorf("standalone ended before it was ready: %w\n%s", err, p.LogTail())
+			return fmt.Errorf("%s ended before it was ready: %w\n%s", p.role, err, p.LogTail())
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("standalone is not ready: %w\n%s", ctx.Err(), p.LogTail()), p.Kill())
+			return errors.Join(fmt.Errorf("%s is not ready: %w\n%s", p.role, ctx.Err(), p.LogTail()), p.Kill())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -110,7 +120,7 @@ func (p *Process) Stop() error {
 		p.exited <- nil
 		return err
 	case <-time.After(40 * time.Second):
-		return errors.Join(errors.New("standalone does not stop"), p.Kill())
+		return errors.Join(fmt.Errorf("%s does not stop", p.role), p.Kill())
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 // rest takes, and asks nobody whether it may. So the bytes of each connection
 // are looked at on their way: HTTP/2 frames, and in DATA frames the messages
 // of gRPC. What has begun to arrive and is not whole is counted; over the
-// limit of all connections, those that hold much of it are not read from, and
-// a message that does not end in time ends its connection.
+// limit of all connections, those that hold much of it are not read from. A
+// stream holds memory, too, from its headers on: one whose first message is
+// not there in time, or any that does not end, ends its connection.
 
 var (
 	errUnfinished = errors.New("too many unfinished requests on this server")
@@ -60,6 +61,7 @@ type arriving struct {
 	left  int64 // bytes of the message that are not
 	have  int64 // bytes of it that are
 	since time.Time
+	first bool // the stream has had no whole message yet
 	dead  bool // the server has ended the stream: what comes is dropped by gRPC
 }
 
@@ -137,8 +139,11 @@ func (i *inbound) countLocked(n int64) {
 
 // began handles a frame of the client.
 func (i *inbound) began(kind, flags byte, stream uint32) {
-	if kind == frameRST || kind <= frameHeaders && flags&flagEndStream != 0 {
+	switch {
+	case kind == frameRST || kind <= frameHeaders && flags&flagEndStream != 0:
 		i.in.last = stream // after its data
+	case kind == frameHeaders && i.streams[stream] == nil && !i.closed:
+		i.streams[stream] = &arriving{first: true, since: time.Now()}
 	}
 }
 
@@ -162,7 +167,7 @@ func (i *inbound) data(stream uint32, p []byte, last bool) {
 		i.streams[stream] = a
 	}
 	for a != nil && !a.dead && len(p) > 0 {
-		if a.heads == 0 {
+		if a.heads == 0 && !a.first {
 			a.since = time.Now()
 		}
 		if a.heads < messageHead {
@@ -179,21 +184,22 @@ func (i *inbound) data(stream uint32, p []byte, last bool) {
 		i.countLocked(n)
 		if a.left == 0 {
 			i.countLocked(-a.have)
-			a.heads, a.have = 0, 0
+			a.heads, a.have, a.first = 0, 0, false
 		}
 	}
-	if a != nil && (last || a.heads == 0 && !a.dead) {
+	if a != nil && (last || a.heads == 0 && !a.first && !a.dead) {
 		i.countLocked(-a.have)
 		delete(i.streams, stream)
 	}
 }
 
-// late reports whether a message began before limit and is not whole yet.
+// late reports whether a message, or a stream without one, began before limit
+// and is not whole yet.
 func (i *inbound) late(limit time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for stream, a := range i.streams {
-		if a.heads > 0 && a.since.Before(limit) {
+		if (a.heads > 0 || a.first) && a.since.Before(limit) {
 			return true
 		}
 		if a.dead && a.since.Before(limit) {

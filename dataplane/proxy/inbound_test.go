@@ -52,6 +52,9 @@ func TestInbound_countsUnfinishedMessages(t *testing.T) {
 		{"reset by the client", [][]byte{frame(frameData, 0, 1, begun(1000, 300)), frame(frameRST, 0, 1, make([]byte, 4))}, 0, 0},
 		{"ended in the middle", [][]byte{frame(frameData, flagEndStream, 1, begun(1000, 300))}, 0, 0},
 		{"ended by trailers", [][]byte{frame(frameData, 0, 1, begun(1000, 300)), frame(frameHeaders, flagEndStream, 1, []byte("x"))}, 0, 0},
+		{"headers alone", [][]byte{frame(frameHeaders, 4, 1, []byte("x"))}, 0, 1},
+		{"headers, then a message", [][]byte{frame(frameHeaders, 4, 1, []byte("x")), frame(frameData, 0, 1, begun(10, 10))}, 0, 0},
+		{"headers that end the stream", [][]byte{frame(frameHeaders, 4|flagEndStream, 1, []byte("x"))}, 0, 0},
 		{"other frames between", [][]byte{frame(4, 0, 0, make([]byte, 12)), frame(frameData, 0, 1, begun(1000, 300)), frame(6, 0, 0, make([]byte, 8)), frame(8, 0, 1, make([]byte, 4))}, 300, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,9 +133,15 @@ func TestInbound_waitsOverTheLimit(t *testing.T) {
 	}
 }
 
-// B001: a request that does not end in time, without any credential, ends its
-// connection, and the one beside it goes on.
+// B001: a request that does not end in time, or has nothing behind its headers,
+// without any credential, ends its connection, and the one beside it goes on.
 func TestUnfinishedRequest_isCut_B001(t *testing.T) {
+	for name, body := range map[string][]byte{"half a message": frame(frameData, 0, 1, begun(4<<20, 10_000)), "headers alone": nil} {
+		t.Run(name, func(t *testing.T) { unfinishedIsCut(t, body) })
+	}
+}
+
+func unfinishedIsCut(t *testing.T, body []byte) {
 	e := newEnv(t, func(c *Config) { c.UnfinishedTime = 200 * time.Millisecond })
 	c := e.client("slk_a")
 	c.mustSend("orders", "before")
@@ -149,8 +158,7 @@ func TestUnfinishedRequest_isCut_B001(t *testing.T) {
 	head = append(append(append(head, 0x00), text("te")...), text("trailers")...) // te
 	out := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0, nil)...)
 	out = append(out, frame(frameHeaders, 0x4, 1, head)...)
-	out = append(out, frame(frameData, 0, 1, begun(4<<20, 10_000))...)
-	if _, err := nc.Write(out); err != nil {
+	if _, err := nc.Write(append(out, body...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {

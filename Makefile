@@ -12,13 +12,24 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## build everything and start Sluice on embedded defaults in ./var
+run: sluice ## build Sluice and start it on embedded defaults in ./var
 	@exec bin/sluice standalone --data ./var
 
 .PHONY: build
-build: console/dist/index.html ## bin/sluice and bin/terraform-provider-sluice, console embedded
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice
+build: sluice ## bin/sluice and bin/terraform-provider-sluice, console embedded
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/terraform-provider-sluice ./terraform
+
+# The packages that need no console are compiled while npm works; Go itself knows
+# what is up to date.
+.PHONY: sluice parts go-packages
+sluice:
+	@$(MAKE) --no-print-directory --jobs=2 parts
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice
+
+parts: console/dist/index.html go-packages
+
+go-packages:
+	@$(GO) build -trimpath ./dataplane/node ./controlplane/cache ./controlplane/controldb ./controlplane/fleet ./controlplane/messages ./cmd/sluice/cli
 
 console/node_modules/.package-lock.json: console/package.json console/package-lock.json
 	cd console && npm ci --no-audit --no-fund --loglevel=error

@@ -79,6 +79,7 @@ func (b *Broker) DeleteGroup(ctx context.Context, group string, cleanOffsets boo
 	}
 	b.receives.drop(func(k groupTopic) bool { return k.group != group })
 	b.locks.dropGroup(group)
+	b.subscriptions.forget(group)
 	return b.DeleteTopic(ctx, RetryTopic(group))
 }
 

@@ -180,14 +180,15 @@ type Broker struct {
 	meter Meter
 	boot  time.Time
 
-	holds    *holds
-	offsets  *offsets
-	members  *members
-	locks    *queueLocks
-	receives *receives
-	schedule *schedule
-	register *register
-	next     roundRobin
+	holds         *holds
+	offsets       *offsets
+	subscriptions *subscriptions
+	members       *members
+	locks         *queueLocks
+	receives      *receives
+	schedule      *schedule
+	register      *register
+	next          roundRobin
 
 	closeOnce sync.Once
 	closeErr  error
@@ -223,6 +224,9 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	if b.offsets, err = loadOffsets(b); err != nil {
 		return nil, fmt.Errorf("load consumer offsets: %w", err)
 	}
+	if b.subscriptions, err = loadSubscriptions(b.store); err != nil {
+		return nil, fmt.Errorf("load subscriptions: %w", err)
+	}
 	if b.schedule, err = loadSchedule(b); err != nil {
 		return nil, fmt.Errorf("load delay offsets: %w", err)
 	}
@@ -245,10 +249,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.register.run(ctx) })
 	g.Go(func() error { return b.schedule.run(ctx) })
+	g.Go(func() error { return b.subscriptions.run(ctx, b) })
 	g.Go(func() error { return b.receives.run(ctx) })
 	g.Go(func() error {
 		return every(ctx, b.cfg.OffsetsPeriod, func() {
-			if err := b.saveOffsets(); err != nil {
+			if err := b.saveProgress(); err != nil {
 				b.log.Error("consumer offsets were not saved", "err", err)
 			}
 		})
@@ -269,7 +274,7 @@ func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.holds.close()
 		b.receives.stop()
-		b.closeErr = errors.Join(b.saveOffsets(), b.receives.close())
+		b.closeErr = errors.Join(b.saveProgress(), b.receives.close())
 	})
 	return b.closeErr
 }
@@ -281,8 +286,8 @@ func (b *Broker) Drain() {
 	b.receives.stop()
 }
 
-func (b *Broker) saveOffsets() error {
-	return errors.Join(b.offsets.save(b.store), b.schedule.save())
+func (b *Broker) saveProgress() error {
+	return errors.Join(b.offsets.save(b.store), b.subscriptions.save(b.store), b.schedule.save())
 }
 
 // arrived is the store's signal; it must not block.

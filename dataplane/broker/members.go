@@ -174,6 +174,11 @@ func (b *Broker) Heartbeat(c *Client, producers []string, consumers []Consumer) 
 	}
 	notices, whole := b.members.heartbeat(c, producers, known)
 	b.notify(notices)
+	if c.Protocol == ProtocolRemoting { // the other says with each request what it wants
+		for i := range known {
+			b.subscriptions.remember(known[i].Group, b.members.subscriptions(known[i].Group))
+		}
+	}
 	if !whole && firstErr == nil {
 		firstErr = &Error{
 			Code: CodeBusy, Text: "the clients of the namespace name too many groups and subscriptions on this broker: part of the heartbeat was left out",
@@ -236,16 +241,25 @@ func (b *Broker) Producers(group string) []*Client {
 	return out
 }
 
-// Subscribed returns what the group's members want of a topic.
+// Subscribed returns what the group's members want of a topic, or wanted when
+// they were online last.
 func (b *Broker) Subscribed(group, topic string) (Subscription, bool) {
-	b.members.mu.Lock()
-	defer b.members.mu.Unlock()
-	g := b.members.consumers[group]
-	if g == nil {
-		return Subscription{}, false
+	if subs := b.members.subscriptions(group); subs != nil {
+		s, ok := subs[topic]
+		return s, ok
 	}
-	s, ok := g.subs[topic]
-	return s, ok
+	return b.subscriptions.get(group, topic)
+}
+
+// subscriptions returns what the members of a group want, by topic; nil when
+// nobody is online. The map is never changed.
+func (m *members) subscriptions(group string) map[string]Subscription {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g := m.consumers[group]; g != nil {
+		return g.subs
+	}
+	return nil
 }
 
 // heartbeat takes over what a client says; whole is false when there was no

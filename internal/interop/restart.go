@@ -129,10 +129,7 @@ func (c *subscriber) ownWait(down time.Duration) time.Duration {
 	if c.grpc {
 		return longestBackoff(down)
 	}
-	// A pull is refused until the client's heartbeat, every 30 s, has told what
-	// it subscribes to, and the client pulls again 3 s after a refusal.
-	const pullAgain, underway = 3 * time.Second, time.Second
-	return pullAgain + underway
+	return 0
 }
 
 // longestBackoff is how far away the next connect of a gRPC channel with the

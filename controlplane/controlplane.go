@@ -79,17 +79,17 @@ func (c *Config) Validate() error {
 	var errs []error
 	for path, value := range map[string]string{
 		"db": c.DB, "redis": c.Redis, "mail": c.Mail, "master_key_file": c.MasterKeyFile, "cluster.name": c.Cluster.Name,
-		"cluster.remoting": c.Cluster.Remoting, "cluster.grpc": c.Cluster.GRPC,
+		"cluster.remoting_endpoint": c.Cluster.Remoting, "cluster.grpc_endpoint": c.Cluster.GRPC,
 	} {
 		if value == "" {
-			errs = append(errs, fmt.Errorf("controlplane.%s: missing", path))
+			errs = append(errs, fmt.Errorf("%s: missing", path))
 		}
 	}
 	if len(c.Cluster.Secret) == 0 || len(c.Cluster.PolicyKey) == 0 {
-		errs = append(errs, errors.New("controlplane.cluster: secret and policy key are needed"))
+		errs = append(errs, errors.New("cluster: secret and policy key are needed"))
 	}
 	if len(c.Cluster.NameServers) == 0 || len(c.Cluster.Brokers) == 0 {
-		errs = append(errs, errors.New("controlplane.cluster: at least one name server and one broker"))
+		errs = append(errs, errors.New("cluster.name_servers, cluster.brokers: at least one of each is needed"))
 	}
 	return errors.Join(errs...)
 }

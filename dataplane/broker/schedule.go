@@ -17,7 +17,7 @@ import (
 
 // ScheduleTopic parks delayed messages: queue n holds those of level n+1, in
 // the order in which they become due.
-const ScheduleTopic = "SCHEDULE_TOPIC_XXXX"
+const ScheduleTopic = message.ScheduleTopic
 
 const scheduleFile = "delayOffset.json"
 

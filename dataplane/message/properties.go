@@ -6,6 +6,10 @@ import (
 	"slices"
 )
 
+// ScheduleTopic is the topic that parks delayed messages; no client writes to
+// it.
+const ScheduleTopic = "SCHEDULE_TOPIC_XXXX"
+
 // Keys of properties that servers and clients give a meaning to.
 const (
 	KeyTags                = "TAGS"

@@ -266,6 +266,23 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 	}
 }
 
+// Where a client says that a message goes, or came from, changes nothing.
+func TestFold_believesNoPropertyOfClients(t *testing.T) {
+	r := newRig(t)
+	for _, real := range []string{"x", "%RETRY%nsaaaaaa%g", "nsbbbbbb%orders", ""} {
+		r.storeWith("nsaaaaaa%orders", 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, real), "slk_1", ProtocolRemoting))
+	}
+	r.settle()
+	for k, n := range r.merged {
+		if k.count == "messages_in" && (k.cell.NamespaceID != "nsaaaaaa" || k.cell.Topic != "orders" || n != 4) {
+			t.Errorf("%d counted for %+v", n, k)
+		}
+	}
+	if got := r.total("messages_in"); got != 4 {
+		t.Errorf("%d messages in, want 4", got)
+	}
+}
+
 // What a client sends to a retry topic itself is charged once: when it is
 // stored, or when it begins to wait, and then not when it arrives.
 func TestFold_countsSendsToRetryTopics(t *testing.T) {

@@ -38,8 +38,9 @@ func origin(props []byte) (keyID string, protocol byte) {
 func Sent(f *message.Fields) (namespaceID, topic string, ok bool) {
 	name, parked := f.Topic, false
 	_, own := message.FindProperty(f.Properties, PropertyOrigin)
-	if real, waits := message.FindProperty(f.Properties, message.KeyRealTopic); waits && own && !bytes.HasPrefix(name, []byte("%")) {
-		name, parked = real, true
+	if own && string(name) == message.ScheduleTopic { // nowhere else is that property the broker's
+		name, _ = message.FindProperty(f.Properties, message.KeyRealTopic)
+		parked = true
 	}
 	prefix, namespaceID, bare, ok := policy.SplitPhysical(string(name))
 	if !ok || prefix != "" && !own || prefix == "" && parked {

@@ -227,11 +227,9 @@ func (s *Store) unit(off int64, f *message.Fields) queuelog.Unit {
 	return queuelog.Unit{Offset: off, Size: f.Size, TagsCode: s.tagsCode(f)}
 }
 
-const scheduleTopic = "SCHEDULE_TOPIC_XXXX"
-
 // tagsCode is the hash of the tags; for delayed messages the time of delivery.
 func (s *Store) tagsCode(f *message.Fields) int64 {
-	if string(f.Topic) == scheduleTopic {
+	if string(f.Topic) == message.ScheduleTopic {
 		if v, ok := message.FindProperty(f.Properties, message.KeyDelay); ok {
 			if level, err := strconv.Atoi(string(v)); err == nil && level > 0 {
 				delay := time.Second

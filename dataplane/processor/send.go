@@ -68,10 +68,16 @@ func (p *Processor) message(r *request, h *wire.SendHeader, topic string, flag i
 	}, nil
 }
 
+// maxBatchMessages is as many as have room for their ids in the answer.
+const maxBatchMessages = 10_000
+
 func (p *Processor) sendBatch(r *request, h *wire.SendHeader, topic string) (*wire.Frame, error) {
 	entries, err := message.DecodeBatch(r.f.Body)
 	if err != nil {
 		return nil, err
+	}
+	if len(entries) > maxBatchMessages {
+		return nil, &broker.Error{Code: broker.CodeIllegalMessage, Text: "the batch has " + strconv.Itoa(len(entries)) + " messages", Topic: topic, Limit: strconv.Itoa(maxBatchMessages)}
 	}
 	ms := make([]*message.Message, len(entries))
 	for i, e := range entries {
@@ -86,12 +92,11 @@ func (p *Processor) sendBatch(r *request, h *wire.SendHeader, topic string) (*wi
 	if err != nil {
 		return nil, err
 	}
-	ids, keys := make([]string, len(sent)), make([]string, len(sent))
+	ids := make([]string, len(sent))
 	for i := range sent {
 		ids[i] = sent[i].MessageID
-		keys[i], _ = message.GetProperty(ms[i].Properties, message.KeyUniqueKey)
 	}
-	return p.sendReply(r, strings.Join(ids, ","), strings.Join(keys, ","), sent[0].QueueID, sent[0].QueueOffset), nil
+	return p.sendReply(r, strings.Join(ids, ","), "", sent[0].QueueID, sent[0].QueueOffset), nil
 }
 
 func (p *Processor) sendReply(r *request, msgID, key string, queueID int32, offset int64) *wire.Frame {

@@ -57,10 +57,17 @@ func Open(cfg Config) (*Index, error) {
 }
 
 func (x *Index) load() error {
-	infos, err := x.cfg.FS.ReadDir(x.cfg.Dir)
+	info, err := x.cfg.FS.Stat(x.cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && !info.Dir {
+		err = errors.New("it is no folder")
+	}
+	if err != nil {
+		return err
+	}
+	infos, err := x.cfg.FS.ReadDir(x.cfg.Dir)
 	if err != nil {
 		return err
 	}

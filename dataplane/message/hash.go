@@ -81,19 +81,23 @@ func positive(h int32) int32 {
 	return h
 }
 
-// AppendKeyHashes adds the hashes under which the key index holds a message,
-// in RocketMQ's order: its UNIQ_KEY, each word of KEYS, its TAGS.
-func AppendKeyHashes(dst []int32, topic, props []byte) []int32 {
-	if id, _ := FindProperty(props, KeyUniqueKey); len(id) > 0 {
-		dst = append(dst, KeyHash(topic, id))
+// IndexKeys walks over the keys under which an encoded property text is
+// indexed, in RocketMQ's order: the UNIQ_KEY, each word of KEYS, the TAGS, for
+// which tag is true.
+func IndexKeys(props []byte) iter.Seq2[[]byte, bool] {
+	return func(yield func(key []byte, tag bool) bool) {
+		if id, _ := FindProperty(props, KeyUniqueKey); len(id) > 0 && !yield(id, false) {
+			return
+		}
+		for key := range Words(props) {
+			if !yield(key, false) {
+				return
+			}
+		}
+		if tags, _ := FindProperty(props, KeyTags); len(tags) > 0 {
+			yield(tags, true)
+		}
 	}
-	for key := range Words(props) {
-		dst = append(dst, KeyHash(topic, key))
-	}
-	if tags, _ := FindProperty(props, KeyTags); len(tags) > 0 {
-		dst = append(dst, TagHash(topic, tags))
-	}
-	return dst
 }
 
 // Words walks over the keys that an encoded property text has in KEYS: what is

@@ -27,6 +27,7 @@ type Config struct {
 	QueueSegmentBytes int64         // size of a consume queue file, rounded up to 20
 	IndexSlots        int32         // hash table of a key index file
 	IndexEntries      int32         // room of a key index file
+	IndexCompatible   bool          // write the key index as RocketMQ does; anybody can make its hashes collide
 	Flush             FlushMode     //
 	FlushInterval     time.Duration // of the commit log in FlushAsync
 	QueueFlush        time.Duration // how often queue entries are written to their files

@@ -111,7 +111,7 @@ func openGolden(t *testing.T, dir string) *Store {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = dir, 1<<20, 2000, false
-	cfg.IndexSlots, cfg.IndexEntries = 100, 200
+	cfg.IndexSlots, cfg.IndexEntries, cfg.IndexCompatible = 100, 200, true
 	s, err := Open(cfg, Deps{FS: vfs.OS()})
 	if err != nil {
 		t.Fatal(err)

@@ -32,10 +32,12 @@ const (
 // look for a key.
 type index struct {
 	files    *keyindex.Index
-	unclean  bool // the last stop was
-	repaired bool // owned by whoever follows the log
+	secret   []byte  // of keyedHash; nil for RocketMQ's hash
+	hasher   keyHash // for whoever follows the log
+	unclean  bool    // the last stop was
+	repaired bool    // owned by whoever follows the log
 	scan     *commitlog.Scanner
-	hashes   []int32       // memory of one record
+	hashes   []int32       // memory of one record, as is hasher
 	wake     chan struct{} // somebody waits
 
 	mu    sync.Mutex
@@ -43,14 +45,59 @@ type index struct {
 	moved chan struct{} // closed when upTo moves; nil when nobody waits
 }
 
+// openIndex opens the index folder. One that cannot be opened is made anew: all
+// that is in it can be.
 func (s *Store) openIndex(unclean bool) error {
 	x := &s.index
 	x.unclean, x.wake, x.scan = unclean, make(chan struct{}, 1), s.clog.Scan(0, 0)
-	var err error
-	x.files, err = keyindex.Open(keyindex.Config{
+	cfg := keyindex.Config{
 		Dir: s.path("index"), Slots: s.cfg.IndexSlots, Entries: s.cfg.IndexEntries, FS: s.fs, Now: s.now, Logger: s.log,
-	})
+	}
+	if !s.cfg.IndexCompatible {
+		cfg.Dir = s.path("sluice.index")
+		secret, made, err := s.indexSecret()
+		if err == nil && made {
+			err = s.fs.RemoveAll(cfg.Dir)
+		}
+		if err != nil {
+			return err
+		}
+		x.secret = secret
+	}
+	x.hasher = x.newHasher()
+	var err error
+	if x.files, err = keyindex.Open(cfg); err == nil {
+		return nil
+	}
+	s.log.Error("key index cannot be opened and is built anew", "err", err)
+	if err := s.fs.RemoveAll(cfg.Dir); err != nil {
+		return err
+	}
+	x.files, err = keyindex.Open(cfg)
 	return err
+}
+
+func (x *index) newHasher() keyHash {
+	if x.secret == nil {
+		return javaHash{}
+	}
+	return &keyedHash{secret: x.secret}
+}
+
+// maxIndexKeys is how many keys of one message are indexed.
+const maxIndexKeys = 128
+
+// keyHashes sets hashes to those of one record. RocketMQ's index has an entry
+// for every word, whatever their number and how often it comes.
+func (x *index) keyHashes(f *message.Fields) {
+	x.hashes = x.hashes[:0]
+	for key, tag := range message.IndexKeys(f.Properties) {
+		h := x.hasher.hash(f.Topic, key, tag)
+		if x.secret != nil && (slices.Contains(x.hashes, h) || len(x.hashes) >= maxIndexKeys && !tag) {
+			continue
+		}
+		x.hashes = append(x.hashes, h)
+	}
 }
 
 func (x *index) close() error {
@@ -105,7 +152,7 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 	reached := from
 	err := s.scan(ctx, x.scan, func(off int64, f *message.Fields, _ []byte) error {
 		if f.SysFlag&message.SysFlagTransaction != message.SysFlagRollback {
-			x.hashes = message.AppendKeyHashes(x.hashes[:0], f.Topic, f.Properties)
+			x.keyHashes(f)
 			if err := x.files.Put(off, f.StoreTimestamp, x.hashes); err != nil {
 				return err
 			}
@@ -127,9 +174,12 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.upTo = max(x.upTo, to); x.moved != nil {
-		close(x.moved)
-		x.moved = nil
+	if to > x.upTo {
+		x.upTo = to
+		if x.moved != nil {
+			close(x.moved)
+			x.moved = nil
+		}
 	}
 	return err
 }
@@ -203,10 +253,8 @@ func (s *Store) FindByKey(ctx context.Context, q KeyQuery) ([][]byte, error) {
 	if err := s.awaitIndex(ctx, s.visible()); err != nil {
 		return nil, err
 	}
-	hash := message.KeyHash([]byte(q.Topic), []byte(q.Key))
-	if q.Kind == KeyTag {
-		hash = message.TagHash([]byte(q.Topic), []byte(q.Key))
-	}
+	hash := s.index.newHasher().hash([]byte(q.Topic), []byte(q.Key), q.Kind == KeyTag)
+	q.From = max(q.From, 0)
 	if q.Before <= 0 {
 		q.Before = math.MaxInt64
 	}

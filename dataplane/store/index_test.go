@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,9 @@ func found(t *testing.T, s *Store, q KeyQuery) string {
 	if q.Max == 0 {
 		q.Max = MaxFound
 	}
-	recs, err := s.FindByKey(t.Context(), q)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	recs, err := s.FindByKey(ctx, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,15 @@ func found(t *testing.T, s *Store, q KeyQuery) string {
 // else, oldest first. B013: hashes that collide give no foreign message, and a
 // key field with blanks is indexed word by word.
 func TestFindByKey_kindsAndCollisions_B013(t *testing.T) {
-	s := start(t, testConfig(), Deps{})
+	for _, compatible := range []bool{false, true} {
+		t.Run(fmt.Sprintf("compatible=%v", compatible), func(t *testing.T) { kindsAndCollisions(t, compatible) })
+	}
+}
+
+func kindsAndCollisions(t *testing.T, compatible bool) {
+	cfg := testConfig()
+	cfg.IndexCompatible = compatible
+	s := start(t, cfg, Deps{})
 	for _, m := range []*message.Message{
 		keyed("AaTopic", "id1", "Aa order 1", "a1"), keyed("BBTopic", "id2", "BB order 2", "b1"),
 		keyed("AaTopic", "id3", "Aa", "a2"), keyed("AaTopic", "Aa", "", "a3"),
@@ -76,6 +87,7 @@ func TestFindByKey_kindsAndCollisions_B013(t *testing.T) {
 		{KeyQuery{Topic: "AaTopic", Key: "order 1"}, ""},
 		{KeyQuery{Topic: "AaTopic", Key: "Aa", Max: 2}, "a2 a3"},
 		{KeyQuery{Topic: "CcTopic", Key: "Aa"}, ""},
+		{KeyQuery{Topic: "AaTopic", Key: "Aa", From: math.MinInt64}, "a1 a2 a3"},
 	} {
 		if got := found(t, s.Store, tc.q); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.q, got, tc.want)
@@ -144,6 +156,81 @@ func TestFindByKey_window_B014(t *testing.T) {
 	}
 }
 
+// Hashes that collide for RocketMQ do not for us: nobody can put messages into
+// the way of somebody else's look-ups.
+func TestKeyedHash_collidesForNobody(t *testing.T) {
+	pairs := [][2]string{{"AaTopic", "BB"}, {"BBTopic", "Aa"}, {"AaTopic", "Bb"}, {"AaTopi", "cBB"}, {"AaTopic", "BB\x00"}}
+	for range 2 {
+		seen := map[int32]bool{}
+		h := &keyedHash{secret: []byte(fmt.Sprint("secret of store ", len(seen)))}
+		for _, p := range pairs {
+			for _, tag := range []bool{false, true} {
+				v := h.hash([]byte(p[0]), []byte(p[1]), tag)
+				if v < 0 || seen[v] {
+					t.Errorf("hash %d of %q", v, p)
+				}
+				seen[v] = true
+			}
+		}
+	}
+	a, b := &keyedHash{secret: []byte("a")}, &keyedHash{secret: []byte("b")}
+	if a.hash([]byte("T"), []byte("k"), false) == b.hash([]byte("T"), []byte("k"), false) {
+		t.Error("the secret does not matter")
+	}
+}
+
+// A message has one entry for each of its keys, and not any number of them.
+func TestIndex_boundsTheKeysOfAMessage(t *testing.T) {
+	s := start(t, testConfig(), Deps{})
+	s.append(keyed("T", "id1", strings.Repeat("a b ", 2000), "b1"))
+	var many strings.Builder
+	for n := range 300 {
+		fmt.Fprintf(&many, "k%d ", n)
+	}
+	s.append(keyed("T", "id2", many.String(), "b2"))
+	for key, want := range map[string]string{"a": "b1", "b": "b1", "id1": "b1", "k0": "b2", fmt.Sprint("k", maxIndexKeys-2): "b2", "k299": "", "id2": "b2"} {
+		if got := found(t, s.Store, KeyQuery{Topic: "T", Key: key}); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	if got := found(t, s.Store, KeyQuery{Topic: "T", Key: "Tagb", Kind: KeyTag}); got != "b1 b2" {
+		t.Errorf("by tag: %q", got)
+	}
+}
+
+// An index that cannot be used, for the files or for the secret, is made anew.
+func TestIndex_unusableIsBuiltAnew(t *testing.T) {
+	disk := vfs.NewMem(nil)
+	for name, spoil := range map[string]func() error{
+		"nothing": func() error { return nil },
+		"file too large": func() error {
+			return vfs.WriteFile(disk, "/store/sluice.index/20991231000000000", make([]byte, 100_000))
+		},
+		"no secret":        func() error { return errors.Join(disk.Remove("/store/config/" + indexKeyFile)) },
+		"secret too short": func() error { return vfs.WriteFile(disk, "/store/config/"+indexKeyFile, []byte(`"AAAA"`)) },
+		"folder is a file": func() error {
+			return errors.Join(disk.RemoveAll("/store/sluice.index"), vfs.WriteFile(disk, "/store/sluice.index", []byte("x")))
+		},
+	} {
+		s := start(t, testConfig(), Deps{FS: disk})
+		for n := range 20 {
+			s.append(keyed("T", fmt.Sprint(name, n), "k", "b"))
+		}
+		if err := errors.Join(s.Close(), spoil()); err != nil {
+			t.Fatal(name, err)
+		}
+		s = start(t, testConfig(), Deps{FS: disk})
+		for n := range 20 {
+			if got := found(t, s.Store, KeyQuery{Topic: "T", Key: fmt.Sprint(name, n)}); got != "b" {
+				t.Errorf("%s: message %d: %q", name, n, got)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+}
+
 // Messages of a deleted topic are not found under a new one of that name.
 func TestFindByKey_deletedTopic(t *testing.T) {
 	s := start(t, testConfig(), Deps{})
@@ -190,17 +277,19 @@ func TestFindByKey_indexDeletedOrWithoutSpace_B032(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := ff.RemoveAll("/store/index"); err != nil {
+	if err := ff.RemoveAll("/store/sluice.index"); err != nil {
 		t.Fatal(err)
 	}
 	full := make(chan struct{})
+	var tries atomic.Int32
 	ff.Set(func(op vfs.Op, name string) (int, error) {
 		select {
 		case <-full:
 			return 0, nil
 		default:
 		}
-		if op == vfs.OpWrite && strings.Contains(name, "/index/") {
+		if op == vfs.OpWrite && strings.Contains(name, "/sluice.index/") {
+			tries.Add(1)
 			return 0, vfs.ErrNoSpace
 		}
 		return 0, nil
@@ -210,6 +299,9 @@ func TestFindByKey_indexDeletedOrWithoutSpace_B032(t *testing.T) {
 	defer cancel()
 	if _, err := s.FindByKey(ctx, KeyQuery{Topic: "T", Key: "id0", To: math.MaxInt64, Max: 1}); !errors.Is(err, ErrIndexing) {
 		t.Errorf("without space: %v", err)
+	}
+	if n := tries.Load(); n > 5 {
+		t.Errorf("%d tries to write while somebody waited: they must not follow each other at once", n)
 	}
 	close(full)
 	for n := range 60 {

@@ -140,7 +140,7 @@ func TestKill_behindTheRollOfAFile_B029(t *testing.T) {
 func indexFolder(t *testing.T, data string) (found string) {
 	t.Helper()
 	must(t, filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "index" {
+		if err == nil && d.IsDir() && d.Name() == "sluice.index" {
 			found = path
 		}
 		return err

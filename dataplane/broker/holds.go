@@ -14,14 +14,15 @@ type queueKey struct {
 
 // hold is one parked pull. It is in the table until it is woken, exactly once.
 type hold struct {
-	queue  queueKey
-	ns     string // whose it is
-	places int    // how many places it takes
-	offset int64
-	filter *Filter
-	wake   func() // runs on a goroutine of holds
-	timer  *time.Timer
-	gone   bool // under holds.mu: left the table
+	queue   queueKey
+	ns      string // whose it is
+	places  int    // how many places it takes
+	offset  int64
+	filter  *Filter
+	wake    func()       // runs on a goroutine of holds
+	refused func() error // may be nil
+	timer   *time.Timer
+	gone    bool // under holds.mu: left the table
 }
 
 // placeBytes is what a parked pull may keep for the one place that it takes.
@@ -95,6 +96,25 @@ func (t *holds) recheck(h *hold) {
 	t.mu.Lock()
 	t.takeLocked(h)
 	t.mu.Unlock()
+}
+
+// check wakes the pulls whose callers are refused now.
+func (t *holds) check() {
+	t.mu.Lock()
+	var asked []*hold
+	for _, set := range t.parked {
+		for h := range set {
+			if h.refused != nil {
+				asked = append(asked, h)
+			}
+		}
+	}
+	t.mu.Unlock()
+	for _, h := range asked {
+		if h.refused() != nil {
+			t.recheck(h)
+		}
+	}
 }
 
 // arrived wakes the pulls that want the message.

@@ -40,6 +40,9 @@ type Pull struct {
 	// Admit, if set, is asked before messages are handed over. Another result
 	// than 0 is how long to wait before they may be.
 	Admit func(messages int) time.Duration
+	// Refused, if set, is asked when a parked pull wakes, and for all of them
+	// by CheckHolds: an error ends the pull and is its answer.
+	Refused func() error
 
 	deadline time.Time
 }
@@ -91,10 +94,9 @@ func (b *Broker) Pull(p Pull, answer func(Pulled, error)) {
 // arrived between the first read and the entry found nobody to wake, and one
 // that arrives after the entry wakes it.
 func (b *Broker) park(p Pull, answer func(Pulled, error)) {
-	h := &hold{queue: queueKey{p.Topic, p.QueueID}, ns: p.Who.NamespaceID, places: places(p.Retained), offset: p.Offset, filter: p.Filter}
+	h := &hold{queue: queueKey{p.Topic, p.QueueID}, ns: p.Who.NamespaceID, places: places(p.Retained), offset: p.Offset, filter: p.Filter, refused: p.Refused}
 	h.wake = func() {
-		out, err := b.read(&p)
-		b.finishPull(&p, out, err, answer)
+		b.again(&p, answer)
 	}
 	if !b.holds.add(h, time.Until(p.deadline)) {
 		// Table full or closing: the client will ask again, not too soon for
@@ -108,6 +110,9 @@ func (b *Broker) park(p Pull, answer func(Pulled, error)) {
 	}
 }
 
+// CheckHolds ends the parked pulls that are refused now.
+func (b *Broker) CheckHolds() { b.holds.check() }
+
 // slowest is the shortest time that a caller over its rate waits for an empty
 // answer.
 const slowest = 500 * time.Millisecond
@@ -118,11 +123,8 @@ func (b *Broker) slowDown(p *Pull, wait time.Duration, out Pulled, answer func(P
 	empty := Pulled{Status: PullNone, Next: p.Offset, Min: out.Min, Max: out.Max}
 	out.Release()
 	left := time.Until(p.deadline)
-	h := &hold{queue: queueKey{queue: -1}, ns: p.Who.NamespaceID, places: places(p.Retained)} // no arrival matches it
-	h.wake = func() {
-		out, err := b.read(p)
-		b.finishPull(p, out, err, answer)
-	}
+	h := &hold{queue: queueKey{queue: -1}, ns: p.Who.NamespaceID, places: places(p.Retained), refused: p.Refused} // no arrival matches it
+	h.wake = func() { b.again(p, answer) }
 	if wait >= left {
 		wait = max(left, min(wait, slowest))
 		h.wake = func() { answer(empty, nil) }
@@ -130,6 +132,18 @@ func (b *Broker) slowDown(p *Pull, wait time.Duration, out Pulled, answer func(P
 	if !b.holds.add(h, wait) {
 		answer(empty, nil)
 	}
+}
+
+// again goes on with a pull that was parked.
+func (b *Broker) again(p *Pull, answer func(Pulled, error)) {
+	if p.Refused != nil {
+		if err := p.Refused(); err != nil {
+			answer(Pulled{}, err)
+			return
+		}
+	}
+	out, err := b.read(p)
+	b.finishPull(p, out, err, answer)
 }
 
 func (b *Broker) finishPull(p *Pull, out Pulled, err error, answer func(Pulled, error)) {

@@ -231,7 +231,7 @@ func (s *Server) topicRoute(r *request) (*wire.Frame, error) {
 	if err := fields.Err(); err != nil {
 		return nil, err
 	}
-	v, err := r.p.InOf(r.ext["ns"], name)
+	v, err := r.p.InOf(r.ext["ns"], r.conn.RemoteAddr().Addr(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *Server) topicRoute(r *request) (*wire.Frame, error) {
 
 // topicList lists the topics that the caller may see, in its own names.
 func (s *Server) topicList(r *request) (*wire.Frame, error) {
-	v, err := r.p.In(r.ext["ns"])
+	v, err := r.p.In(r.ext["ns"], r.conn.RemoteAddr().Addr())
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -24,6 +23,7 @@ type compiled struct {
 type namespace struct {
 	id     string
 	policy atomic.Pointer[Namespace] // nil once the namespace is gone
+	acl    atomic.Pointer[acl]
 	rates  rates
 }
 
@@ -54,6 +54,7 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 			ns = &namespace{id: id}
 		}
 		ns.rates.set(policy)
+		ns.setACL(e, policy.ACL)
 		ns.policy.Store(&policy)
 		c.namespaces[id] = ns
 	}
@@ -79,6 +80,18 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 	return c
 }
 
+// setACL compiles the rules, unless they are those in force.
+func (ns *namespace) setACL(e *Engine, rules []Rule) {
+	if old := ns.policy.Load(); old != nil && len(old.ACL) == len(rules) && (len(rules) == 0 || &old.ACL[0] == &rules[0]) {
+		return
+	}
+	list, err := compileACL(rules)
+	if err != nil {
+		e.cfg.Logger.Error("rules left out of the access control list", "namespace", ns.id, "err", err)
+	}
+	ns.acl.Store(&list)
+}
+
 func (c *compiled) namespace(id string) *namespace {
 	if c == nil {
 		return nil
@@ -101,17 +114,10 @@ func sameKey(old, c *compiled, id string, key Key) bool {
 }
 
 func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespace) (*Principal, error) {
-	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, revoked: key.Revoked, disabled: key.Disabled, expires: key.ExpiresAt}
-	for _, text := range key.AllowedCIDRs {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			addr, addrErr := netip.ParseAddr(text)
-			if addrErr != nil {
-				return nil, fmt.Errorf("allowed_cidrs %q: %w", text, err)
-			}
-			prefix = netip.PrefixFrom(addr, addr.BitLen())
-		}
-		p.cidrs = append(p.cidrs, prefix)
+	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, owner: key.OwnerID, revoked: key.Revoked, disabled: key.Disabled, expires: key.ExpiresAt}
+	var err error
+	if p.cidrs, err = parseCIDRs(key.AllowedCIDRs); err != nil {
+		return nil, fmt.Errorf("allowed addresses: %w", err)
 	}
 	for _, s := range key.Scopes {
 		ns := namespaces[s.NamespaceID]

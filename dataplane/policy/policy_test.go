@@ -111,7 +111,7 @@ func (f *fixture) principal(key string) *Principal {
 
 func (f *fixture) view(key, namespace string) *View {
 	f.t.Helper()
-	v, err := f.principal(key).In(namespace)
+	v, err := f.principal(key).In(namespace, testRemote)
 	if err != nil {
 		f.t.Fatalf("%s in %q: %v", key, namespace, err)
 	}

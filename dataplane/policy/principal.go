@@ -18,6 +18,7 @@ type Principal struct {
 	id       string
 	secret   []byte
 	tenant   string
+	owner    string
 	system   bool
 	revoked  bool
 	disabled bool
@@ -70,16 +71,10 @@ func (p *Principal) admit(remote netip.Addr) *Refusal {
 	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
 		return refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))
 	}
-	if len(p.cidrs) == 0 {
+	if within(p.cidrs, remote) {
 		return nil
 	}
-	remote = remote.Unmap()
-	for _, prefix := range p.cidrs {
-		if prefix.Contains(remote) {
-			return nil
-		}
-	}
-	return refuse(CodeAddressNotAllowed, "address %s is not in the allowed_cidrs of the API key %s", remote, p.id)
+	return refuse(CodeAddressNotAllowed, "address %s is not in the allowed_cidrs of the API key %s", remote.Unmap(), p.id)
 }
 
 // mac returns the HMAC-SHA1 of the parts under the key's secret.

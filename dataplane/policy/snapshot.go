@@ -33,6 +33,7 @@ type TokenKey struct {
 type Key struct {
 	Secret       string     `json:"secret"`
 	TenantID     string     `json:"tenant_id"`
+	OwnerID      string     `json:"owner_id,omitempty"` // the person or service account that rules may name
 	Revoked      bool       `json:"revoked,omitempty"`
 	Disabled     bool       `json:"disabled,omitempty"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
@@ -55,6 +56,7 @@ type Namespace struct {
 	Suspended bool             `json:"suspended,omitempty"`
 	Limits    Limits           `json:"limits"`
 	Topics    map[string]Topic `json:"topics,omitempty"` // by bare name; only topics that have something to say
+	ACL       []Rule           `json:"acl,omitempty"`    // see Rule for how they are evaluated
 }
 
 // Limits are rates of a namespace on this process; 0 means no limit.

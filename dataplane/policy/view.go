@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // View is one principal at work in one namespace, made for one request. It
 // maps names both ways, in the dialect that the client itself used: bare
@@ -8,13 +11,24 @@ import "strings"
 type View struct {
 	p        *Principal
 	ns       *namespace
+	remote   netip.Addr
 	prefixed bool
-	sending  string // bare topic of the last Topic call with OperationPub, for TakeSend
+	sending  string   // bare topic of the last Topic call with OperationPub, for TakeSend
+	granted  [4]grant // the first of them, for Still: more does no request ask that waits
+	grants   int
 }
 
-// In returns the principal's view of the namespace with the given id. An empty
-// id means the only namespace that the key reaches. The error is a *Refusal.
-func (p *Principal) In(namespaceID string) (*View, error) {
+// grant is one question that was answered with yes.
+type grant struct {
+	kind kind
+	name string // bare
+	op   Operation
+}
+
+// In returns the principal's view of the namespace with the given id, for a
+// caller at an address. An empty id means the only namespace that the key
+// reaches. The error is a *Refusal.
+func (p *Principal) In(namespaceID string, remote netip.Addr) (*View, error) {
 	if p.system {
 		return &View{p: p}, nil
 	}
@@ -39,30 +53,38 @@ func (p *Principal) In(namespaceID string) (*View, error) {
 		}
 		return nil, refuse(CodePermissionDenied, "the API key %s reaches no namespace", p.id)
 	}
-	policy := found.policy.Load()
+	if err := found.open(); err != nil {
+		return nil, err
+	}
+	return &View{p: p, ns: found, remote: remote}, nil
+}
+
+// open refuses everybody once the namespace is gone or its tenant suspended.
+func (ns *namespace) open() error {
+	policy := ns.policy.Load()
 	if policy == nil {
-		return nil, refuse(CodeNamespaceMismatch, "namespace %s was deleted", found.id)
+		return refuse(CodeNamespaceMismatch, "namespace %s was deleted", ns.id)
 	}
 	if policy.Suspended {
-		return nil, refuse(CodeTenantSuspended, "the tenant is suspended: open the console to see why")
+		return refuse(CodeTenantSuspended, "the tenant is suspended: open the console to see why")
 	}
-	return &View{p: p, ns: found}, nil
+	return nil
 }
 
 // InOf returns the view that names decide: the first one that carries a
 // namespace ("ns%name", "%RETRY%ns%group") chooses it, else hint, else the
 // key's only namespace.
-func (p *Principal) InOf(hint string, names ...string) (*View, error) {
+func (p *Principal) InOf(hint string, remote netip.Addr, names ...string) (*View, error) {
 	if p.system || hint != "" {
-		return p.In(hint)
+		return p.In(hint, remote)
 	}
 	for _, name := range names {
 		_, rest := splitPrefix(name)
 		if ns, _, ok := strings.Cut(rest, separator); ok && ns != "" {
-			return p.In(ns)
+			return p.In(ns, remote)
 		}
 	}
-	return p.In("")
+	return p.In("", remote)
 }
 
 // System reports whether the view is Sluice's own: names are physical.
@@ -110,16 +132,77 @@ func (v *View) Topic(name string, op Operation) (string, error) {
 	if err := CheckTopicName(bare); err != nil {
 		return "", err
 	}
-	for i := range v.p.scopes {
-		s := &v.p.scopes[i]
-		if s.ns == v.ns && s.ops&op != 0 && matches(s.topics, bare) {
-			if op == OperationPub {
-				v.sending = bare
-			}
-			return PhysicalName(v.ns.id, bare), nil
+	if err := v.allow(kindTopic, bare, op); err != nil {
+		return "", err
+	}
+	if op == OperationPub {
+		v.sending = bare
+	}
+	return PhysicalName(v.ns.id, bare), nil
+}
+
+// allow decides whether the caller may do op; see Rule for the order.
+func (v *View) allow(kind kind, bare string, op Operation) error {
+	ok, r := v.decide(kind, bare, op)
+	if ok {
+		if v.grants < len(v.granted) {
+			v.granted[v.grants] = grant{kind, bare, op}
+			v.grants++
+		}
+		return nil
+	}
+	return v.denied(kind, bare, op, r)
+}
+
+func (v *View) denied(kind kind, bare string, op Operation, r *rule) error {
+	if r != nil {
+		return refuse(CodePermissionDenied, "the rule %s denies the API key %s the permission %s on %s %s", r.id, v.p.id, op, kind, bare)
+	}
+	return refuse(CodePermissionDenied, "the API key %s has no %s permission on %s %s", v.p.id, op, kind, bare)
+}
+
+// decide also returns the rule that decided, nil when it was a scope or nothing
+// that speaks for the caller.
+func (v *View) decide(kind kind, bare string, op Operation) (bool, *rule) {
+	if list := v.ns.acl.Load(); list != nil && len(*list) > 0 {
+		q := question{principals: [3]string{v.p.id, v.p.owner, everyone}, kind: kind, name: bare, op: op, remote: v.remote, now: v.p.engine.cfg.Now}
+		if r := list.decide(&q); r != nil {
+			return !r.deny, r
 		}
 	}
-	return "", refuse(CodePermissionDenied, "the API key %s has no %s permission on topic %s", v.p.id, op, bare)
+	for i := range v.p.scopes {
+		s := &v.p.scopes[i]
+		patterns := s.topics
+		if kind == kindGroup {
+			patterns = s.groups
+		}
+		if s.ns == v.ns && s.ops&op != 0 && matches(patterns, bare) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Still returns nil when everything that was granted would be granted now: the
+// caller is live, the namespace there and not suspended, and no rule took
+// anything away. A request that waits asks it again when the policy changed.
+// The error is a *Refusal.
+func (v *View) Still() error {
+	if v.p.system {
+		return nil
+	}
+	if !v.p.Live() {
+		return errUnauthenticated()
+	}
+	if err := v.ns.open(); err != nil {
+		return err
+	}
+	for _, g := range v.granted[:v.grants] {
+		if ok, r := v.decide(g.kind, g.name, g.op); !ok {
+			return v.denied(g.kind, g.name, g.op, r)
+		}
+	}
+	return nil
 }
 
 // TopicAny is Topic for requests that any of several operations allows, such
@@ -150,13 +233,10 @@ func (v *View) group(bare string, op Operation) (string, error) {
 	if err := CheckGroupName(bare); err != nil {
 		return "", err
 	}
-	for i := range v.p.scopes {
-		s := &v.p.scopes[i]
-		if s.ns == v.ns && s.ops&op != 0 && matches(s.groups, bare) {
-			return PhysicalName(v.ns.id, bare), nil
-		}
+	if err := v.allow(kindGroup, bare, op); err != nil {
+		return "", err
 	}
-	return "", refuse(CodePermissionDenied, "the API key %s has no %s permission on group %s", v.p.id, op, bare)
+	return PhysicalName(v.ns.id, bare), nil
 }
 
 // Producer maps a producer group's name; no permission hangs on it, since it

@@ -82,19 +82,19 @@ func TestIn_choosesTheNamespace(t *testing.T) {
 		{"slk_steal", "", "", CodePermissionDenied}, // a scope on another tenant's namespace holds nothing
 		{"slk_steal", "bbbbbbbb", "", CodeNamespaceMismatch},
 	} {
-		v, err := f.principal(c.key).In(c.hint)
+		v, err := f.principal(c.key).In(c.hint, testRemote)
 		if c.code != "" {
 			wantCode(t, err, c.code)
 		} else if err != nil || v.NamespaceID() != c.want {
 			t.Errorf("%s in %q: %v", c.key, c.hint, err)
 		}
 	}
-	v, err := f.principal("slk_two").InOf("", "orders", "%RETRY%aaaaaaab%g")
+	v, err := f.principal("slk_two").InOf("", testRemote, "orders", "%RETRY%aaaaaaab%g")
 	if err != nil || v.NamespaceID() != "aaaaaaab" {
 		t.Errorf("InOf by a prefixed name: %v", err)
 	}
 	f.delta(1, 2, &Delta{Namespaces: map[string]Namespace{"aaaaaaaa": {TenantID: "ten_a", Suspended: true}}, DropNamespaces: []string{"aaaaaaab"}})
-	_, err = f.principal("slk_a").In("")
+	_, err = f.principal("slk_a").In("", testRemote)
 	wantCode(t, err, CodeTenantSuspended)
 }
 
@@ -124,7 +124,7 @@ func TestView_permissions(t *testing.T) {
 
 func TestView_system(t *testing.T) {
 	f := newFixture(t)
-	v, err := f.System().In("whatever")
+	v, err := f.System().In("whatever", testRemote)
 	if err != nil || !v.System() {
 		t.Fatal(err)
 	}

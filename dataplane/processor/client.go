@@ -138,7 +138,8 @@ func (s *connState) names(physical, shown string) {
 // did not change: keys and tokens also end by the clock.
 const lookPeriod = 500 * time.Millisecond
 
-// Run closes connections whose key was revoked or has expired, until ctx ends.
+// Run closes connections whose key was revoked or has expired, and ends pulls
+// whose callers lost what they need, until ctx ends.
 func (p *Processor) Run(ctx context.Context, conns func(func(*remoting.Conn))) error {
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
@@ -149,6 +150,7 @@ func (p *Processor) Run(ctx context.Context, conns func(func(*remoting.Conn))) e
 		case <-p.changed:
 		case <-tick.C:
 		}
+		p.b.CheckHolds()
 		conns(func(c *remoting.Conn) {
 			if s, ok := c.Value(stateKey{}).(*connState); ok && !s.live() {
 				p.log.Info("closing connection: its key was revoked, changed, or its time is over", "remote", c.RemoteAddr())

@@ -212,7 +212,7 @@ func (p *Processor) count(r *request, rejected bool) {
 // namespace if they name one; else the field that newer clients add, else the
 // key's only namespace.
 func (p *Processor) view(r *request, names ...string) (*policy.View, error) {
-	v, err := r.p.InOf(r.ext["ns"], names...)
+	v, err := r.p.InOf(r.ext["ns"], r.conn.RemoteAddr().Addr(), names...)
 	if err != nil {
 		return nil, err
 	}

@@ -516,6 +516,31 @@ func TestNotify_membersHearOfChanges(t *testing.T) {
 	}
 }
 
+// A rule that takes a topic away ends the pull that is parked on it, at once;
+// the connection stays.
+func TestRule_endsParkedPulls(t *testing.T) {
+	e := newEnv(t)
+	parked := pullExt("g", "orders", 1, 0)
+	parked["sysFlag"], parked["suspendTimeoutMillis"] = "6", "30000"
+	answered := make(chan *wire.Frame, 1)
+	pull := e.frame("slk_a", wire.PullMessage, parked, nil)
+	go func() {
+		r, err := e.client.Invoke(t.Context(), e.addr, pull)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- r
+	}()
+	ns := e.snap.Namespaces[nsA]
+	ns.ACL = []policy.Rule{{ID: "acl_7", Deny: true, Principal: "slk_a", Resource: "topic", Pattern: "orders", Operations: []string{"SUB"}}}
+	e.snap.Namespaces[nsA] = ns
+	e.apply()
+	if r := <-answered; r.Code != wire.NoPermission || !strings.Contains(r.Remark, "acl_7") {
+		t.Errorf("the parked pull: %d %s", r.Code, r.Remark)
+	}
+	e.must("slk_a", wire.SendMessageV2, sendExt("orders", 0), []byte("sending goes on"))
+}
+
 // A revoked key loses its connections, with the pulls that are parked there.
 func TestRevokedKey_closesConnections(t *testing.T) {
 	e := newEnv(t)

@@ -46,7 +46,7 @@ func (p *Processor) pull(r *request) (*wire.Frame, error) {
 	}
 	q := broker.Pull{
 		Who: r.caller(topic), Group: group, Topic: topic, QueueID: h.QueueID, Offset: h.QueueOffset,
-		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v), Retained: r.size(),
+		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v), Retained: r.size(), Refused: func() error { return p.still(r) },
 	}
 	if h.SysFlag&wire.PullFlagCommit != 0 {
 		q.Commit = h.CommitOffset
@@ -86,20 +86,24 @@ func (p *Processor) filter(h *wire.PullHeader, group, topic string) (*broker.Fil
 	return s.Filter, nil
 }
 
+// still is nil while the caller of a request that waits may still have what it
+// was granted.
+func (p *Processor) still(r *request) error {
+	if r.p.Live() {
+		return r.v.Still()
+	}
+	_, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
+		ExtFields: r.ext, Body: r.f.Body, Remote: r.conn.RemoteAddr().Addr(),
+	})
+	return err
+}
+
 // pulled makes the answer. The four offset fields are always there.
 func (p *Processor) pulled(r *request, out broker.Pulled, err error) *wire.Frame {
 	if err != nil {
 		return p.refuse(r, err)
 	}
 	defer out.Release()
-	if !r.p.Live() {
-		_, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
-			ExtFields: r.ext, Body: r.f.Body, Remote: r.conn.RemoteAddr().Addr(),
-		})
-		if err != nil { // revoked while the pull was parked
-			return p.refuse(r, err)
-		}
-	}
 	resp := r.f.Reply(pullCodes[out.Status], "")
 	resp.Ext = make(wire.Fields, 0, 4)
 	resp.Ext.Add("suggestWhichBrokerId", "0")

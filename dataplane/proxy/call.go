@@ -28,6 +28,7 @@ type call struct {
 	remote    netip.AddrPort
 	p         *policy.Principal // nil until authenticated
 	v         *policy.View      // nil until in
+	watch     *watch            // of an open stream, nil for others
 	code      v2.Code           // of the answer, if it is not OK although nothing failed
 }
 
@@ -111,7 +112,7 @@ func (c *call) in(resources ...*v2.Resource) error {
 		}
 		named = ns
 	}
-	v, err := c.p.InOf(named, names...)
+	v, err := c.p.InOf(named, c.remote.Addr(), names...)
 	if err != nil {
 		return err
 	}

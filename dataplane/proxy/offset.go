@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -120,7 +121,7 @@ func (s *service) PullMessage(req *v2.PullMessageRequest, ps grpc.ServerStreamin
 		if err := c.begin(); err != nil {
 			return err
 		}
-		ctx, done := s.f.watches.add(ps.Context(), c.p)
+		ctx, done := s.f.watches.add(ps.Context(), c)
 		defer done()
 		var err error
 		messages, next, err = c.pull(ctx, req)
@@ -146,6 +147,7 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]*v2.Mess
 	if err != nil {
 		return nil, next, err
 	}
+	c.waits()
 	filter, err := broker.ParseFilter(filterText(req.GetFilterExpression()))
 	if err != nil {
 		return nil, next, err
@@ -161,7 +163,10 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]*v2.Mess
 		case <-p.done:
 		case <-ctx.Done():
 			p.leave()
-			return nil, next, context.Cause(ctx)
+			if cause := context.Cause(ctx); !errors.Is(cause, errRevoked) {
+				return nil, next, cause
+			}
+			return nil, next, c.taken()
 		}
 		if p.err != nil {
 			return nil, next, p.err

@@ -39,7 +39,7 @@ func (s *service) ReceiveMessage(req *v2.ReceiveMessageRequest, rs grpc.ServerSt
 		if err := c.begin(); err != nil {
 			return err
 		}
-		ctx, done := s.f.watches.add(rs.Context(), c.p)
+		ctx, done := s.f.watches.add(rs.Context(), c)
 		defer done()
 		var err error
 		got, err = c.receive(ctx, req)
@@ -71,6 +71,7 @@ func (c *call) receive(ctx context.Context, req *v2.ReceiveMessageRequest) (*bat
 	if err := c.unordered(group); err != nil {
 		return nil, err
 	}
+	c.waits()
 	filter, err := broker.ParseFilter(filterText(req.GetFilterExpression()))
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (c *call) receive(ctx context.Context, req *v2.ReceiveMessageRequest) (*bat
 	case errors.Is(cause, errDraining):
 		return b, nil // the client asks again, elsewhere or later
 	case errors.Is(cause, errRevoked):
-		return b, cause
+		return b, c.taken()
 	}
 	return b, ctx.Err()
 }

@@ -40,7 +40,7 @@ func (s *service) Telemetry(ts grpc.BidiStreamingServer[v2.TelemetryCommand, v2.
 	if err := c.begin(); err != nil {
 		return ts.Send(&v2.TelemetryCommand{Status: c.status(err)})
 	}
-	ctx, done := s.f.watches.add(ts.Context(), c.p)
+	ctx, done := s.f.watches.add(ts.Context(), c)
 	defer done()
 	in := make(chan *v2.TelemetryCommand)
 	s.f.readers.Add(1)

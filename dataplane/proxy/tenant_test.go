@@ -111,6 +111,39 @@ func TestRevocation_reachesOpenStreams_B150(t *testing.T) {
 	want(t, e.client("slk_a").route(named("orders")).GetStatus(), v2.Code_OK)
 }
 
+// A rule that takes a group away ends the poll that waits for it, and nothing
+// else; the answer names the rule.
+func TestRule_reachesWaitingPolls(t *testing.T) {
+	e := newEnv(t)
+	c := e.client("slk_a")
+	got := make(chan *v2.Status, 1)
+	rs, err := c.ReceiveMessage(c.ctx(), poll("orders", "g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		resp, _ := rs.Recv()
+		got <- resp.GetStatus()
+	}()
+	e.waiting(1)
+	ns := e.snapshot.Namespaces[nsA]
+	ns.ACL = []policy.Rule{{ID: "acl_7", Deny: true, Principal: "*", Resource: "group", Pattern: "g*", Operations: []string{"SUB"}}}
+	e.snapshot.Namespaces[nsA] = ns
+	e.applyPolicy()
+	status := <-got
+	want(t, status, v2.Code_UNAUTHORIZED)
+	if !strings.Contains(status.GetMessage(), "acl_7") {
+		t.Errorf("the refusal does not name the rule: %s", status.GetMessage())
+	}
+	c.mustSend("orders", "other operations go on")
+	ns.ACL = nil
+	e.snapshot.Namespaces[nsA] = ns
+	e.applyPolicy()
+	if m := c.take("orders", "g", 1); len(m) != 1 {
+		t.Errorf("without the rule: %d messages", len(m))
+	}
+}
+
 // A key whose time is over ends open streams within a second, although nobody
 // changed the policy and nothing is due for renewal.
 func TestExpiry_reachesOpenStreams(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicemq/sluice/dataplane/policy"
 )
@@ -23,17 +24,44 @@ type watches struct {
 
 type watch struct {
 	p      *policy.Principal
+	view   atomic.Pointer[policy.View] // set when the stream begins to wait
 	cancel context.CancelCauseFunc
+}
+
+// refused reports whether the stream's caller may not wait any longer.
+func (w *watch) refused() bool {
+	v := w.view.Load()
+	return !w.p.Live() || v != nil && v.Still() != nil
+}
+
+// taken is why a stream of a caller ended that lost what it needs.
+func (c *call) taken() error {
+	if err := c.v.Still(); err != nil {
+		return err
+	}
+	return errRevoked
+}
+
+// waits says that the call has asked for all it needs and begins to wait: it
+// also ends when a part of that is taken away.
+func (c *call) waits() {
+	if c.watch != nil {
+		c.watch.view.Store(c.v)
+		if c.watch.refused() { // the policy changed in between
+			c.watch.cancel(errRevoked)
+		}
+	}
 }
 
 func newWatches() *watches { return &watches{open: map[*watch]struct{}{}} }
 
 // add returns a context that also ends, with errRevoked or errDraining as its
-// cause, when p is refused from now on or the front closes. The caller calls
+// cause, when the caller is refused from now on or the front closes. The caller calls
 // done when the stream ended.
-func (ws *watches) add(ctx context.Context, p *policy.Principal) (_ context.Context, done func()) {
+func (ws *watches) add(ctx context.Context, c *call) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{p: p, cancel: cancel}
+	w := &watch{p: c.p, cancel: cancel}
+	c.watch = w
 	ws.mu.Lock()
 	ws.open[w] = struct{}{}
 	draining := ws.draining
@@ -41,7 +69,7 @@ func (ws *watches) add(ctx context.Context, p *policy.Principal) (_ context.Cont
 	switch {
 	case draining:
 		cancel(errDraining)
-	case !p.Live(): // the policy changed between admission and the entry above
+	case w.refused(): // the policy changed between admission and the entry above
 		cancel(errRevoked)
 	}
 	return ctx, func() {
@@ -54,7 +82,7 @@ func (ws *watches) add(ctx context.Context, p *policy.Principal) (_ context.Cont
 
 // check ends the streams of callers that are no longer let in.
 func (ws *watches) check() {
-	ws.end(errRevoked, func(w *watch) bool { return !w.p.Live() })
+	ws.end(errRevoked, (*watch).refused)
 }
 
 // drain ends all streams, also those that are still to come.

@@ -86,9 +86,16 @@ func (p *Processor) filter(h *wire.PullHeader, group, topic string) (*broker.Fil
 	return s.Filter, nil
 }
 
-// still is nil while the caller of a request that waits may still have what it
-// was granted.
+// errGone ends what waits for a client that is not there any more: it would be
+// charged for messages that it never sees.
+var errGone = errors.New("the client closed its connection")
+
+// still is nil while the caller of a request that waits is there and may still
+// have what it was granted.
 func (p *Processor) still(r *request) error {
+	if r.conn.Closed() {
+		return errGone
+	}
 	if r.p.Live() {
 		return r.v.Still()
 	}

@@ -111,6 +111,13 @@ func (c *Conn) OnClose(fn func()) {
 	fn()
 }
 
+// Closed reports whether the connection has ended.
+func (c *Conn) Closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // Close ends the connection. Frames that wait to be written are dropped.
 // It may be called again.
 func (c *Conn) Close() error {

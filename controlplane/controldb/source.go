@@ -185,7 +185,9 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 		case k.Disabled || disabled[k.OwnerID]:
 			d.State = tenant.KeyDisabled
 		}
-		if d.State != tenant.KeyRevoked {
+		// Brokers need the secret of a revoked key to tell its owner, and nobody
+		// else, that it was revoked.
+		if !d.Deleted {
 			if d.Secret, err = s.open(ctx, boxes, k); err != nil {
 				return nil, err
 			}

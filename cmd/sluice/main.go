@@ -37,6 +37,7 @@ func (e serverError) Unwrap() error { return e.error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
 	err := root().ExecuteContext(ctx)
 	stop()
 	os.Exit(exitCode(err))
@@ -60,6 +61,7 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "sluice",
 		Short:         "A multi-tenant message queue for the official RocketMQ SDKs",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ func serverCommand(role standalone.Role, short string) *cobra.Command {
 			return usageError{err}
 		}
 		if *check {
-			fmt.Println("settings are good")
+			fmt.Println("settings are good; nothing was connected to")
 			return nil
 		}
 		return serve(cmd.Context(), role, cfg)
@@ -90,11 +91,19 @@ func serve(ctx context.Context, role standalone.Role, cfg *standalone.Config) er
 	if a.HTTP != "" {
 		fmt.Printf("console    http://%s\n", a.HTTP)
 	}
-	for _, line := range [][2]string{{"admin", a.Admin}, {"namesrv", a.NameSrv}, {"broker", a.Broker}, {"grpc", a.GRPC}} {
+	lines := [][2]string{{"admin", a.Admin}, {"namesrv", a.NameSrv}, {"broker", a.Broker}, {"grpc", a.GRPC}, {"data", cfg.Data}}
+	if a.HTTP != "" && strings.HasPrefix(cfg.Mail, "file:") {
+		lines = append(lines, [2]string{"mailbox", "http://" + a.HTTP + "/mailbox"})
+	}
+	for _, line := range lines {
 		if line[1] != "" {
 			fmt.Printf("%-10s %s\n", line[0], line[1])
 		}
 	}
+	go func() {
+		<-ctx.Done()
+		fmt.Fprintln(os.Stderr, "stopping: what was accepted is finished and written; a second signal ends at once")
+	}()
 	if err := s.Run(ctx); err != nil {
 		return serverError{err}
 	}

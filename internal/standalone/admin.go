@@ -44,7 +44,7 @@ func newAdmin(c *Config, registry *prometheus.Registry, ready func(context.Conte
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a := &admin{token: token, ready: ready}
 	if a.ln, err = net.Listen("tcp", c.Admin); err != nil {
-		return nil, fmt.Errorf("admin %s: %w: is another Sluice running, or choose another address", c.Admin, err)
+		return nil, fmt.Errorf("admin %s: %w; is another Sluice running? Else choose another address with --admin", c.Admin, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

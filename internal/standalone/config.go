@@ -223,7 +223,7 @@ func setTree(byPath map[string]*Setting, prefix string, tree map[string]any) []e
 		}
 		s, ok := byPath[path]
 		if !ok {
-			errs = append(errs, fmt.Errorf("config file: %s is no setting", path))
+			errs = append(errs, fmt.Errorf("config file: %s is no setting%s", path, nearest(byPath, path)))
 			continue
 		}
 		if err := s.Set(fmt.Sprint(value)); err != nil {
@@ -231,6 +231,22 @@ func setTree(byPath map[string]*Setting, prefix string, tree map[string]any) []e
 		}
 	}
 	return errs
+}
+
+// nearest names the setting that somebody means who wrote it as a flag or in
+// another way than the file has it.
+func nearest(byPath map[string]*Setting, path string) string {
+	plain := strings.NewReplacer(".", "", "_", "", "-", "").Replace
+	for _, s := range byPath {
+		if plain(s.Path) == plain(path) || s.Flag != "" && plain(s.Flag) == plain(path) {
+			section, key, nested := strings.Cut(s.Path, ".")
+			if nested {
+				return fmt.Sprintf("; write %s: {%s: …}", section, key)
+			}
+			return "; write " + s.Path
+		}
+	}
+	return ""
 }
 
 // Finish fills in what depends on other settings and checks everything. All

@@ -45,9 +45,9 @@ func TestConfig_environmentOverFileOverDefault(t *testing.T) {
 
 func TestConfig_tellsAllProblemsAtOnce(t *testing.T) {
 	c := Default()
-	path := write(t, "htpp: x\nstore: {segment_bytes: many, colour: red}\n")
+	path := write(t, "htpp: x\nlog_level: info\nstore: {segment_bytes: many, colour: red}\n")
 	err := c.Load(path, []string{"SLUICE_STORE_RETENTION=long", "SLUICE_STORE_RETNTION=1h", "SLUICE_ENDPOINT=x", "SLUICE_TEST_MYSQL=x"})
-	for _, part := range []string{"htpp is no setting", "store.colour is no setting", "store.segment_bytes", "SLUICE_STORE_RETENTION", "SLUICE_STORE_RETNTION is no setting"} {
+	for _, part := range []string{"htpp is no setting\n", "log_level is no setting; write log: {level: …}", "store.colour is no setting", "store.segment_bytes", "SLUICE_STORE_RETENTION", "SLUICE_STORE_RETNTION is no setting"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

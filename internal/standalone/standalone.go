@@ -125,7 +125,7 @@ func New(ctx context.Context, role Role, cfg *Config, deps Deps) (_ *Server, err
 func (s *Server) listen(path, addr string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: is another Sluice running, or choose another address", path, addr, err)
+		return nil, fmt.Errorf("%s %s: %w; is another Sluice running? Else choose another address with --%s", path, addr, err, path)
 	}
 	return ln, nil
 }

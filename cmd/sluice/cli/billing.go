@@ -37,6 +37,10 @@ func (a *app) usageCommand() *cobra.Command {
 				*to = &t
 			}
 		}
+		if params.From == nil && u.grain == "minute" { // a month has too many of them
+			hour := time.Now().UTC().Add(-time.Hour).Truncate(time.Minute)
+			params.From = &hour
+		}
 		if len(u.by) > 0 {
 			by := make([]api.UsageDimension, len(u.by))
 			for i, d := range u.by {
@@ -69,7 +73,7 @@ func (a *app) usageCommand() *cobra.Command {
 		return a.showUsage(whole)
 	})
 	f := c.Flags()
-	f.StringVar(&u.from, "from", "", "start, included: a time or a day (default: begin of the running month)")
+	f.StringVar(&u.from, "from", "", "start, included: a time or a day (default: begin of the running month, with --grain minute an hour ago)")
 	f.StringVar(&u.to, "to", "", "end, not included (default: now)")
 	f.StringVar(&u.grain, "grain", "day", "length of the periods: minute, hour, day or month")
 	f.StringSliceVar(&u.by, "by", nil, "split by up to two of namespace, topic, group, api-key, class, protocol")
@@ -146,7 +150,7 @@ func (a *app) costCommand() *cobra.Command {
 		rows := [][]string{{"METER", "QUANTITY", "INCLUDED", "BILLABLE", "UNIT", "PRICE", "AMOUNT"}}
 		for _, l := range costs.Lines {
 			rows = append(rows, []string{l.Meter, l.Quantity, l.Included, l.Billable, l.Unit,
-				fmt.Sprintf("%s per %s", money(l.UnitPriceMicros, 6), l.PricePer), money(l.Amount, int(costs.MinorUnitDigits))})
+				fmt.Sprintf("%s per %s", money(l.UnitPriceMicros, 6), pricedUnit(l.PricePer, l.Unit)), money(l.Amount, int(costs.MinorUnitDigits))})
 		}
 		rows = append(rows, []string{"total", "", "", "", "", "", money(costs.Total, int(costs.MinorUnitDigits)) + " " + costs.Currency})
 		if err := a.table(rows); err != nil {
@@ -161,6 +165,19 @@ func (a *app) costCommand() *cobra.Command {
 	})
 	c.Flags().StringVar(&month, "month", "", "calendar month in UTC, such as 2026-09 (default: the running one)")
 	return c
+}
+
+// pricedUnit is what a price is for, in words where there are some.
+func pricedUnit(count, unit string) string {
+	switch {
+	case unit == "byte" && count == "1073741824":
+		return "GiB"
+	case unit == "byte_ms" && count == "3865470566400000":
+		return "GiB-hour"
+	case count == "1000000":
+		return "million"
+	}
+	return count
 }
 
 // money shows a whole number of units of 10^-digits, with at least two digits

@@ -218,7 +218,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	if err != nil {
 		return err
 	}
-	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Logger: log}, s.reporters(), s.usage, s.usage)
+	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Now: now, Logger: log, KeyUsed: tenantStore.TouchKey}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
 		RotateKeys: authService.RotateKeys, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))

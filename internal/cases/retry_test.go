@@ -61,3 +61,38 @@ func TestUsage_aConsumerThatLeft(t *testing.T) {
 		t.Errorf("%d messages out, want 1", u.MessagesOut)
 	}
 }
+
+// When a key was used on the message path shows at the key, whatever the
+// protocol; one that was not used says so.
+func TestKey_lastUsed(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("used@example.com")
+	began := time.Now().Add(-time.Second)
+	var made struct {
+		ID     string `json:"id"`
+		Secret string `json:"secret"`
+	}
+	scope := []map[string]any{{"namespace_id": a.NamespaceID, "permissions": []string{"PUB"}}}
+	must(t, a.Do(t.Context(), "POST", "/v1/api-keys?wait=10s", map[string]any{"name": "idle", "scopes": scope}, nil))
+	must(t, a.Do(t.Context(), "POST", "/v1/api-keys?wait=10s", map[string]any{"name": "busy", "scopes": scope}, &made))
+	must(t, grpcSend(t, key{c.Addresses, made.ID, made.Secret}, "hello")([]byte("x"), ""))
+	must(t, testcluster.Eventually(t.Context(), 60*time.Second, func() (bool, error) {
+		var page struct {
+			Items []struct {
+				Name       string     `json:"name"`
+				LastUsedAt *time.Time `json:"last_used_at"`
+			} `json:"items"`
+		}
+		err := a.Do(t.Context(), "GET", "/v1/api-keys", nil, &page)
+		found := false
+		for _, k := range page.Items {
+			switch {
+			case k.Name == "idle" && k.LastUsedAt != nil:
+				return false, fmt.Errorf("the idle key was used at %v", k.LastUsedAt)
+			case k.Name == "busy" && k.LastUsedAt != nil:
+				found = !k.LastUsedAt.Before(began) && !k.LastUsedAt.After(time.Now())
+			}
+		}
+		return found, err
+	}))
+}

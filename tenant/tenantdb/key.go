@@ -129,10 +129,11 @@ func (s *Store) KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error
 	return row.key()
 }
 
-// TouchKey implements tenant.Store.
+// TouchKey implements tenant.Store. The time never moves back.
 func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Time) error {
 	return s.db.InTx(ctx, func(ctx context.Context) error {
-		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ?", id).UpdateColumn("last_used_at", millis(at)).Error)
+		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ? AND (last_used_at IS NULL OR last_used_at < ?)", id, millis(at)).
+			UpdateColumn("last_used_at", millis(at)).Error)
 	})
 }
 

@@ -31,6 +31,15 @@ const (
 	PermissionDescribe Permission = "DESCRIBE"
 )
 
+// Valid reports whether p is one of the four permissions.
+func (p Permission) Valid() bool {
+	switch p {
+	case PermissionPub, PermissionSub, PermissionManage, PermissionDescribe:
+		return true
+	}
+	return false
+}
+
 // Scope says what a key may do in one namespace. Empty Topics or Groups mean
 // all; a pattern is a name or a prefix that ends with `*`.
 type Scope struct {
@@ -129,9 +138,7 @@ func validateScopes(scopes []Scope) error {
 			return errs.Field(at+".permissions", "a scope needs at least one of PUB, SUB, MANAGE, DESCRIBE")
 		}
 		for j, p := range s.Permissions {
-			switch p {
-			case PermissionPub, PermissionSub, PermissionManage, PermissionDescribe:
-			default:
+			if !p.Valid() {
 				return errs.Field(fmt.Sprintf("%s.permissions[%d]", at, j), "unknown permission %q; use PUB, SUB, MANAGE, DESCRIBE", p)
 			}
 		}

@@ -24,6 +24,7 @@ const (
 	PrefixTopic          = "top_"
 	PrefixGroup          = "grp_"
 	PrefixSession        = "ses_"
+	PrefixRule           = "acl_"
 )
 
 const (

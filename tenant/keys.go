@@ -250,7 +250,7 @@ func (s *Service) checkKey(ctx context.Context, k APIKey) error {
 	if err := validateScopes(k.Scopes); err != nil {
 		return err
 	}
-	if err := s.checkOwner(ctx, k.TenantID, k.OwnerID); err != nil {
+	if err := s.checkOwner(ctx, "owner_id", k.TenantID, k.OwnerID); err != nil {
 		return err
 	}
 	for i, sc := range k.Scopes {
@@ -261,14 +261,14 @@ func (s *Service) checkKey(ctx context.Context, k APIKey) error {
 	return nil
 }
 
-func (s *Service) checkOwner(ctx context.Context, tenantID, ownerID ID) error {
+func (s *Service) checkOwner(ctx context.Context, field string, tenantID, ownerID ID) error {
 	var err error
 	if len(ownerID) > 3 && ownerID[:3] == PrefixServiceAccount {
 		_, err = s.store.ServiceAccount(ctx, tenantID, ownerID)
 	} else {
 		_, err = s.store.Member(ctx, tenantID, ownerID)
 	}
-	return missing(err, "owner_id", "owner %q is no member and no service account of this tenant", ownerID)
+	return missing(err, field, "%q is no member and no service account of this tenant", ownerID)
 }
 
 // KeySecret opens the secret of a key for checking it.
@@ -287,6 +287,25 @@ func (s *Service) KeySecret(ctx context.Context, k APIKey) (string, error) {
 // KeyByID finds a key of any tenant: for authentication only.
 func (s *Service) KeyByID(ctx context.Context, id ID) (APIKey, error) {
 	return s.store.KeyByID(ctx, id)
+}
+
+// KeyAndState returns a key with what brokers make of it and its owner together.
+func (s *Service) KeyAndState(ctx context.Context, tenantID, id ID) (APIKey, KeyState, error) {
+	k, err := s.store.Key(ctx, tenantID, id)
+	if err != nil {
+		return k, "", missing(err, "principal", "API key %q does not exist", id)
+	}
+	state := k.State(s.time())
+	if state == KeyActive && len(k.OwnerID) > len(PrefixServiceAccount) && k.OwnerID[:len(PrefixServiceAccount)] == PrefixServiceAccount {
+		a, err := s.store.ServiceAccount(ctx, tenantID, k.OwnerID)
+		if err != nil {
+			return k, "", err
+		}
+		if a.Disabled {
+			state = KeyDisabled
+		}
+	}
+	return k, state, nil
 }
 
 // usedEvery bounds how often the last use of a key is written.

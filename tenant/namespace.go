@@ -96,8 +96,8 @@ func (s *Service) UpdateNamespace(ctx context.Context, tenantID, id ID, u Namesp
 	return out, err
 }
 
-// DeleteNamespace removes an empty namespace and takes it out of the scopes
-// of keys.
+// DeleteNamespace removes an empty namespace with its rules and takes it out of
+// the scopes of keys.
 func (s *Service) DeleteNamespace(ctx context.Context, tenantID, id ID, want int64) (Namespace, error) {
 	var out Namespace
 	err := s.store.InTx(ctx, func(ctx context.Context) error {
@@ -129,6 +129,9 @@ func (s *Service) DeleteNamespace(ctx context.Context, tenantID, id ID, want int
 			return err
 		}
 		if err := s.dropScopes(ctx, tenantID, id); err != nil {
+			return err
+		}
+		if err := s.dropRules(ctx, t, id); err != nil {
 			return err
 		}
 		if err := Release(ctx, s.store, t, "", QuotaNamespaces); err != nil {

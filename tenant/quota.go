@@ -13,6 +13,7 @@ const (
 	QuotaGroups          = "groups"
 	QuotaAPIKeys         = "api_keys"
 	QuotaServiceAccounts = "service_accounts"
+	QuotaRules           = "acls"
 	QuotaMembers         = "members"
 )
 
@@ -50,6 +51,7 @@ func plans() []Plan {
 			{Name: QuotaGroups, Tenant: 400, Namespace: 200},
 			{Name: QuotaAPIKeys, Tenant: 50},
 			{Name: QuotaServiceAccounts, Tenant: 20},
+			{Name: QuotaRules, Tenant: 2000, Namespace: 1000},
 			{Name: QuotaMembers, Tenant: 20},
 		},
 		Rates: Rates{SendMessages: 50_000, SendBytes: 100 << 20, ReceiveMessages: 100_000, Requests: 200_000},

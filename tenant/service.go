@@ -52,6 +52,11 @@ type Store interface {
 	KeyByID(ctx context.Context, id ID) (APIKey, error)
 	TouchKey(ctx context.Context, tenantID, id ID, at time.Time) error
 
+	CreateRule(ctx context.Context, r Rule) error
+	Rule(ctx context.Context, tenantID, namespaceID, id ID) (Rule, error)
+	Rules(ctx context.Context, tenantID, namespaceID ID, f RuleFilter, p Page) ([]Rule, error)
+	UpdateRule(ctx context.Context, r Rule) error
+
 	// Reserve takes n of a quota if they fit under limit (or under the row's
 	// own limit), in one statement. When they do not fit, ok is false and q
 	// says what there is.
@@ -82,6 +87,7 @@ const (
 	kindTenant    = "tenant"
 	kindNamespace = "namespace"
 	kindKey       = "api_key"
+	kindRule      = "acl"
 )
 
 // Deps is what a Service needs.

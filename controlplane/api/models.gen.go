@@ -32,6 +32,69 @@ func (e AccessTokenTokenType) Valid() bool {
 	}
 }
 
+// Defines values for AclDecisionDecidedBy.
+const (
+	Address  AclDecisionDecidedBy = "address"
+	Default  AclDecisionDecidedBy = "default"
+	KeyState AclDecisionDecidedBy = "key_state"
+	Rule     AclDecisionDecidedBy = "rule"
+	Scope    AclDecisionDecidedBy = "scope"
+)
+
+// Valid indicates whether the value is a known member of the AclDecisionDecidedBy enum.
+func (e AclDecisionDecidedBy) Valid() bool {
+	switch e {
+	case Address:
+		return true
+	case Default:
+		return true
+	case KeyState:
+		return true
+	case Rule:
+		return true
+	case Scope:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AclEffect.
+const (
+	Allow AclEffect = "allow"
+	Deny  AclEffect = "deny"
+)
+
+// Valid indicates whether the value is a known member of the AclEffect enum.
+func (e AclEffect) Valid() bool {
+	switch e {
+	case Allow:
+		return true
+	case Deny:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AclResource.
+const (
+	AclResourceGroup AclResource = "group"
+	AclResourceTopic AclResource = "topic"
+)
+
+// Valid indicates whether the value is a known member of the AclResource enum.
+func (e AclResource) Valid() bool {
+	switch e {
+	case AclResourceGroup:
+		return true
+	case AclResourceTopic:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ApiKeyState.
 const (
 	ApiKeyStateActive   ApiKeyState = "active"
@@ -636,6 +699,204 @@ type AccessToken struct {
 
 // AccessTokenTokenType Always `Bearer`.
 type AccessTokenTokenType string
+
+// Acl One rule of a namespace's access control list. Neither the order of rules nor how narrow their patterns are matters; see `AclEffect`.
+//
+// Example: {"cidrs":["10.0.0.0/8"],"created_at":"2026-09-01T08:00:00.000Z","description":"","effect":"deny","id":"acl_01JAB3CD4EF5GH6JK7MN8PQ9RS","namespace_id":"k7m2q9x4w1bz","operations":["SUB"],"pattern":"payments-*","principal":"*","resource":"topic","revision":1,"status":{"observed_revision":1,"phase":"ready"},"updated_at":"2026-09-01T08:00:01.250Z"}
+type Acl struct {
+	// Cidrs Addresses that the rule is for; empty: all.
+	Cidrs []Cidr `json:"cidrs"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description Description `json:"description"`
+
+	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	Effect AclEffect `json:"effect"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt *Time `json:"expires_at,omitempty"`
+
+	// Id Rule id.
+	//
+	// Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id AclId `json:"id"`
+
+	// NamespaceId Namespace id, made by the server, never used again. Also the prefix of names on brokers.
+	//
+	// Example: k7m2q9x4w1bz
+	NamespaceId NamespaceId     `json:"namespace_id"`
+	Operations  []KeyPermission `json:"operations"`
+
+	// Pattern A name, a prefix followed by `*`, or `*` for all.
+	//
+	// Example: orders*
+	Pattern NamePattern `json:"pattern"`
+
+	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+	//
+	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Principal AclPrincipal `json:"principal"`
+
+	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
+	Resource AclResource `json:"resource"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Status How far brokers are.
+	//
+	// Example: {"observed_revision":2,"phase":"ready"}
+	Status ResourceStatus `json:"status"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// AclCreate A new rule.
+//
+// Example: {"effect":"deny","operations":["SUB"],"pattern":"payments-*","principal":"*","resource":"topic"}
+type AclCreate struct {
+	// Cidrs Addresses that the rule is for; left out: all.
+	Cidrs *[]Cidr `json:"cidrs,omitempty"`
+
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description *Description `json:"description,omitempty"`
+
+	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	Effect AclEffect `json:"effect"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt  *Time           `json:"expires_at,omitempty"`
+	Operations []KeyPermission `json:"operations"`
+
+	// Pattern A name, a prefix followed by `*`, or `*` for all.
+	//
+	// Example: orders*
+	Pattern NamePattern `json:"pattern"`
+
+	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+	//
+	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Principal AclPrincipal `json:"principal"`
+
+	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
+	Resource AclResource `json:"resource"`
+}
+
+// AclDecision What brokers would answer.
+//
+// Example: {"allowed":false,"decided_by":"rule","reason":"The rule acl_01JAB3CD4EF5GH6JK7MN8PQ9RS denies SUB on topic orders.","rule_id":"acl_01JAB3CD4EF5GH6JK7MN8PQ9RS"}
+type AclDecision struct {
+	Allowed bool `json:"allowed"`
+
+	// DecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
+	DecidedBy AclDecisionDecidedBy `json:"decided_by"`
+
+	// Reason The decision in a sentence.
+	Reason string `json:"reason"`
+
+	// RuleId Rule id.
+	//
+	// Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	RuleId *AclId `json:"rule_id,omitempty"`
+}
+
+// AclDecisionDecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
+type AclDecisionDecidedBy string
+
+// AclEffect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+type AclEffect string
+
+// AclId Rule id.
+//
+// Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type AclId = string
+
+// AclList One page of Acl objects, in a stable order.
+type AclList struct {
+	Items []Acl `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// AclPrincipal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+//
+// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type AclPrincipal = string
+
+// AclResource What a rule is about. Retry and dead-letter topics belong to their group.
+type AclResource string
+
+// AclTest What to ask: may this API key, from this address, do this operation with this topic or group.
+//
+// Example: {"name":"orders","operation":"SUB","principal":"slk_7Kd0aQm3bX9cLwPe2RtZ","resource":"topic"}
+type AclTest struct {
+	// Name Bare name of the topic or group; it need not exist.
+	//
+	// Example: orders
+	Name string `json:"name"`
+
+	// Operation Send; receive and commit; create, change, delete over the message protocols; look.
+	Operation KeyPermission `json:"operation"`
+
+	// Principal API key id; it is the AccessKey of SDKs.
+	//
+	// Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
+	Principal ApiKeyId `json:"principal"`
+
+	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
+	Resource AclResource `json:"resource"`
+
+	// SourceIp Address of the caller; left out: one that no rule for addresses is for.
+	//
+	// Example: 10.1.2.3
+	SourceIp *string `json:"source_ip,omitempty"`
+}
+
+// AclUpdate What to change. Whom and what kind of resource a rule is about stays; make another rule for that.
+//
+// Example: {"operations":["PUB","SUB"]}
+type AclUpdate struct {
+	// Cidrs Addresses that the rule is for; empty: all.
+	Cidrs *[]Cidr `json:"cidrs,omitempty"`
+
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description *Description `json:"description,omitempty"`
+
+	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	Effect *AclEffect `json:"effect,omitempty"`
+
+	// ExpiresAt null: never.
+	ExpiresAt  nullable.Nullable[Timestamp] `json:"expires_at,omitempty"`
+	Operations *[]KeyPermission             `json:"operations,omitempty"`
+
+	// Pattern A name, a prefix followed by `*`, or `*` for all.
+	//
+	// Example: orders*
+	Pattern *NamePattern `json:"pattern,omitempty"`
+}
 
 // Amount Money as a whole number in decimal, in the unit that the field names (micros or minor units of the currency).
 //
@@ -3179,6 +3440,11 @@ type Verify struct {
 	Email Email `json:"email"`
 }
 
+// AclParam Rule id.
+//
+// Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type AclParam = AclId
+
 // ApiKeyParam API key id; it is the AccessKey of SDKs.
 //
 // Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
@@ -3515,6 +3781,57 @@ type UpdateNamespaceParams struct {
 
 	// Wait How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way.
 	Wait *WaitParam `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// ListAclsParams defines parameters for ListAcls.
+type ListAclsParams struct {
+	// Principal Only rules for exactly this principal.
+	Principal *AclPrincipal `form:"principal,omitempty" json:"principal,omitempty"`
+
+	// Resource Only rules about this kind of resource.
+	Resource *AclResource `form:"resource,omitempty" json:"resource,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateAclParams defines parameters for CreateAcl.
+type CreateAclParams struct {
+	// Wait How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way.
+	Wait *WaitParam `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteAclParams defines parameters for DeleteAcl.
+type DeleteAclParams struct {
+	// Wait How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way.
+	Wait *WaitParam `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UpdateAclParams defines parameters for UpdateAcl.
+type UpdateAclParams struct {
+	// Wait How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way.
+	Wait *WaitParam `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
 	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
@@ -3868,6 +4185,15 @@ type CreateNamespaceJSONRequestBody = NamespaceCreate
 // UpdateNamespaceJSONRequestBody defines body for UpdateNamespace for application/json ContentType.
 type UpdateNamespaceJSONRequestBody = NamespaceUpdate
 
+// CreateAclJSONRequestBody defines body for CreateAcl for application/json ContentType.
+type CreateAclJSONRequestBody = AclCreate
+
+// TestAclJSONRequestBody defines body for TestAcl for application/json ContentType.
+type TestAclJSONRequestBody = AclTest
+
+// UpdateAclJSONRequestBody defines body for UpdateAcl for application/json ContentType.
+type UpdateAclJSONRequestBody = AclUpdate
+
 // CreateGroupJSONRequestBody defines body for CreateGroup for application/json ContentType.
 type CreateGroupJSONRequestBody = GroupCreate
 
@@ -3900,325 +4226,346 @@ type UpdateTenantJSONRequestBody = TenantUpdate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Jc9s4sj/+r+DH33u1M7uULMlXLNfWe47jZDy5PLbzZnfGXhEiIQlritAQkGUl4//9W2gAPEGJks9k",
-	"s7U1jkiQxNHoC92f/uL4bDxhEYkEd7pfnBHBAYnhn4csEiQSjVeUTxingrJIXg4I92M6UT+dD3hMkGCI",
-	"42uCxIigAQ0JmkYBiZuO68TkjymNSeB0RTwlrsP9ERlj+Rpyg8eTkDhdBwuB/dGYRGIfno7wmPz9wply",
-	"PCRNn19fOI7riPlEtuUiptHQub11naNzPCz353xEUEyuKacsQjRCAZv2Q4L+mDJBeN0eXTidio++Yz62",
-	"T8QJFiPEBjAHEZkh1v838UXdL25ctzfkuPkE+4RvXO2OO3/s3WzN2v3PG4JNqM83WAwLU+7VretMcIzH",
-	"ROiFO5jQt2R+Iq+V+3lwcoyuyBzRQPaNyksTLEaO68jvO12HBgv7/F8xGThd5//fSOlmQ93lG+rDxwFM",
-	"1SHj4j2LxKiiI4c4JFGAYzSWjeRafTo/bKJXZICnoejCRMbTKKLRELGIJL39Y0riedpdeNqxz2qn1dlp",
-	"tPYcOUFCkFg+/q9O6/dWY+/yS+e28UPr93Zj7/LP9u+tRufyx/+yLvmreH46jaoGMSL+FSLXJJ6LEY2G",
-	"LpqQeEy5JD+OcBQA5WGOBGMu/PZHOBoSFDFoXzWqIJ734mmUG1egZsbpDnDISdLVPmMhwRH09XXMxhU9",
-	"PRM4Fi6ikR9OAxJUfXgQs3HuqwMWj7GQXcKCNAQdE+ssvYkxrZqkdyQapptjQmLKAp6sNPICPPea6ECg",
-	"MeMCtd3tVsu0QhhJUiRcVHV4KD/s1KXQT5KpQF91r9l08rJqq3yaSM4mZgwFdEwiWFMX/ZvRiASoP0cY",
-	"+Ww8xrJn5GYSsoAka2PvKZtOev15rrNUkDGv1etXpg/OreuM8c2xerKTrAaOYyxfPo3oH1Oib8vte+s6",
-	"XMxhR8jVdMzAq2iaRXw6JjGCDiPZ+wpWAQ3W5hbQByk/YCmOAzKeMEEif17NvN6SiUADFqPOFho1kWT2",
-	"XAogydBmVIyAwOCKpho0JIJruRRzgXDEZyRGeIhptI+2WntoNpICS4ywkFxGchzuoq1OR70Py31K4hIR",
-	"KjGZzkSm9423ZF7Bj7YHLb812CSNnaDVb2zh7c3G3qDVb+wMNvsvcNvvBJtyd43xjdoyTrezve06YxqZ",
-	"3+0cK/v94uKm025cXNzsHl3+zc6+jgfvsfCrmLAUomZjJmITJkNe0byKcjQmOIKZ30+mRM4WzO5Wu1M9",
-	"L4MGfN6pErSbIGizI+7khvjDxcVf/7xwFMtuu+292wunglFLUnpNQ0HiisF+jMI5jEtuOrW+5Ab7Aq5S",
-	"nqf0wuaFP3UpW2pMIZ4ntP3BSPaKjiX3q6VyxNfeZ8nbtWA+wUNyRj9XdeYnNkNjHM1hljjCii1XzcsE",
-	"D0mP08/ELqq2W24qQWgkNjtqtel4Ona67VarBeStfyarSiNBhiROunvOrkiVdPEiciN60A8hm3mJoMFD",
-	"gvpkwGKysPfwVO21TbqjOheTAb1ZRG+g1akt1SdDGhk+RXllp+CduQ5l9kdbT1kFRzho/IYbn1uNvV6j",
-	"iiOcEhzgfkjOpV5Z0XW4B313EYsRVrLgLxzFRMRzeSkgOGiERH4ZgYZaQbhwb23azfU12U9nJL6mPjnw",
-	"fTaNRJXCoxohrFo9iMKb74jeX+esitlGgSsVv6VKmGDrqGD11vNBlim/PKCuLDRCNCemHGlzpGom8IT2",
-	"rsi8B2u0hhECXamvFe8jfypQwGYRaH4jgkC9zFglag8bianNE7BB7luj1qpqtZ6WTqKf09j2UURIwJGX",
-	"GJQ9GnjV+rPS4dbR2aCLy4Rb2s2kP4uErOmws654g07V34NqyaeTqgWP2Ox+t6nuX/VeTScMNuVqy2n2",
-	"8V3Y66+YigXKQciioZytGaZKGfe4wGLKm5MR5sSTt0KCrwnyJiQKaDT0tBTW2jeYyWrCd1pcafGppnkl",
-	"VXxCQcWc4UrGID9uVzmcFgeDzOiYbfidkaCbeQUTVMs/f283ti/VP3daP/L/svtZYsInLOIELLbXmIbT",
-	"mMh/+spVJv+JJ5OQKifRxiRm/ZCM//ZvrjxGNTUM9ZT6os27pSybAaahJF/PZwHxEMdzjmajeROWUL8L",
-	"vEG+TzhXKkuZ1g6mYoQ6CHQgvT7N7PR9cTA8r7WkrkPmP4/6b3z6kf78+tPn4/YHesyPx2Ly2+HxzvGY",
-	"3xxHrSbZbDX9TiiVKjwNKIl8orYFVqYyjQnvyVXdk8oMvLmnZ/slwbFU/FxnErMJiQVVk53vhc3r9/Ov",
-	"583yqmV7sEyGXZHowDS+zXe0rFz4LAo4mkaChsA31AySKAC9rlrn3Vum8uYnpOS+C2dyoT01T8AGSCTf",
-	"9LuZuksb00nF+u/5qcx9LTfmzMylr1ReTdnJg7FUecodfM8iMkeYI4xmIxYSFE3HfRKDL5b4dIxDKW5h",
-	"yqYRFamxOaAkDLS6/MOY+jHjUs8c04jF0JQbsetP41ha2j828xu9s91qtVqFzb6X2+2N//mh9Sc4/ZRF",
-	"2XI3d29t9qSrvaiWFYiM0gKqPJsKJPvGiR8T0UReTCYh9gnXeosHXj9zNej158kNQcIQzeT4MYqZAJ6B",
-	"AqWnZjdgGLIZCXo+DWLudH+/dB0/JliQoAckpr2cjVb7vPWi22p1W61mq9X6zSlyD3mBcsnvg8RRNaJy",
-	"EZ29weZbyWkDOQXhVW/3l3HnH9cftq5OPu+dis13/otfg5T5+iPiX7GpZMBsFpG4p57DvVb754OXm4ev",
-	"to5eb7/5aefnt7vvP7w4+WXv9AxUS+VfAJ8V99lE7uzfvygNRP7T+auktJwS0HWyrnDHdTLuVfnEyaeX",
-	"juucfXoJNAqOcv2i20vXkXIJtEhf0GuwUEFQyUllfU7iaxL0cr0CCeZ0nZjgYC6JYDoJFk10u9nZbv1m",
-	"4Vb5Javp5jukgdr/WX/erQvSJWZhL2bhUi52qNqeyqa3eUJZwv6kvlIUOEvcHJmmt1naKm0ZZO6powdp",
-	"Rg6mnASaf1Ihr5FINQHnXIaVJw7ulD3VH46i75JHGksByqaxVDxi7AsSJ9xFb+Qca9HbI8NXtiwcgwb1",
-	"bRPXCTEXPTkJK4xG7b8VnE/ZDbr4sY+ynepZmVetMq4C/1vtUbMXl6mtup16hl2tNImG9dTclaqDZ/Ih",
-	"2+bUPKbWO6DpbZYNLR4lZ9PYJ2eqdYEb1RlrQfCDUZXQg2t8mtmtkcyOW+Bhme1txqw3VzKcHLfJdTaz",
-	"slZVAmbnEB4G7hkEcNqMw5MMV9UCq8hZIjIDBwLyzMg8pG0Bbmw6H4chiZvoWGhbCgtponDl8ocRKy+X",
-	"5rRIctolUtjptDabrWa7vdlsbXS25MCy3EkKi10jLFp5qXwnKfoIgnO5OMsvwuuYjdFsRGIVASBZ/BjP",
-	"UZ8gyd72ERlPxLyLBrIZjubQEuy6VYRieuK13ap15HUHqbm+DFxdQD0OS095XmH/6ENXuQ8GsAVSJw06",
-	"SM/V1PNScefkmsQ4TNtxNJ5yAb/hNbMRiaRE91kUEV/w2itdYLQLFrzI2GAOqznLcbAoDGJfqx+SdJWt",
-	"/JbMpTJw9uotz6sBCzTjjI0hW6V++Msv7Y671bpdYGO8o1zY3ED6CIMNkGqnY0o4GFAYcSH5MYK4ENnP",
-	"/J5NpnyFubfJt8LpymrHIznpA/2oXqVTJlbn/94wlgxPRQt4XTRK/FMjglio9M0hIxyxCM1YfAXOJ2xC",
-	"DXZejPaNtEBei3tN5KVb2OtKez4b1HNF5vsoJAOB2BR8g1FRTGT7I23S7XHZOlidSeTfuoRZTGMVonR7",
-	"WznXapOtNtW/KkPVcPeASSqUGz7n1s1Nxb2LJxUDJYVUcU7NxxYHM/DU3ZCN0xlJSoHD7XRtcRjW5lyS",
-	"MZ9oBpDjXHBYV0NW5edmBX93YeJq7va3ZH6SPJbv8RY4p0z3a3XeLI/1zOl5zrhFfmTOHbJTWs2vzsBO",
-	"rJYsyo7MShf1RFa6oLMRm8ld5JPEK6ZDVGDaxjggiIomOooCriNSEOiNfDp2EWeqWUjwFUc+jqTONWDT",
-	"CMKTtEgqijDeO/rHwfuTd0ct/bet/3b03039d6so1nhOrG123L2dRWLtzPBzy/EGjpByyhiHQEgEUla/",
-	"cWcmTpuM4aE4pzqvBbPP4u00n/8E9sc6TE4wfR6hzyYyRgE480C2SN1KiuD5PhrjK5KExcjxSE1KLkyB",
-	"IaYOEr1zxjTK9qj9TejdX5EDKf+RaBqGXRRJ/Tbnws8e58k28iPmeDxPe65z0xiyhr4ohTcXeDxZU83/",
-	"9nT2Ck76KxWjSm4KelfW4Z7xtrtoNqL+SK49LBviwE6T9f/uRL8PJ7pemVVFx3fn+3fn+3fn+3fn+4M6",
-	"3xOpUeMlqu1X6LLXo3yevvtpQMWBL1h8bo1X+HXEpKavYh2Naj/lECPOVfRkT0doyn6rcD95b84FGdvV",
-	"e/nJV8RPqNWiwvug2Qyk7ZQ1KdS0wLxFtMp6kK8/uiZRhU8O8naU3cXZmPRZMEcBDZDU+WNKSqf3vn5W",
-	"TfC5js/CcsqUcJ7yeLHMV211R/XcLVNa6is3Zh4zswPdItdicbcW6xg6TEndi8kfq6g1sId6dAJdN6cs",
-	"u1Io4XhI9DsFmyx+p26s580Exq2rVPiimtpmmKOARcRFWFn68klwwh1r9yHlkNqYF2x5ishGcePG58us",
-	"rd1ydzbtpnZKR8WeHSeeS2iT//RSmqv4kAlKWsg58yzh1s1G8a4gkOoLlXUULb+WsMvzmnpqRsI/1DDu",
-	"4NuLCeY2ojtkAUmyHFS0oJvYcECMwN6s4XDZfVlNMpl8J8sbVlcUMlu6pJ8GQUx4Gtylzmpz1FpgAsUO",
-	"ZbhC9YjSfNz0vctZSMWn7LF5b2m07HOw00tvvQ8lAUR1ZpNmWINruFe+/5ldcDfxb4i9vLTyLiLyNiqE",
-	"tS0XLxl+KNv+3mrsHTR++vnt+w8njfP/a/x2+aVT5X5MOrX8ZA2nXeQuisgMQmtprGj/TkdqqR7xNMdq",
-	"L1kwP4p8FshpsUZye1J58aT5N4upECTnf52KwQvHdfqYk50tq6YEJnN5y51cb0ll6Pjkegdhtbl1ElFE",
-	"xIzFV4hG6PD41SkasHhctdMhqCJv9W3mEp/yeYKKPF7jxqDZvfzScTf3bn/YMFmDm7c//o+VUg5DSiJx",
-	"yKIBtUzRKcHBHAlyo8LcWUSQDw8UVDwp2XvaqzMiYciafARh61zgMFQ+oxBHwykegtgP6XLtaSo7wEco",
-	"8z5lBvTAwBuxMCCx03X++fHTae/g5Lj39uifvbOjw9Ojc9k0opOJdtpMqS/t6ihQ70J/gT9/uYjKSk5m",
-	"IEtxHmBaEpyHdAXHmEbNIbPNdjIhZXk2HuMo4ObQ40p9Qk02itUyMBRPI6tASud2iXsG3vfOtL6jbJ5G",
-	"lQNR44inEdcGSKnLtrW0BbXDLNOI00BNiV5YmA1l6qP+POM5MeLnisyNc1TdjK9JjAJGOCS/8BGbWdyk",
-	"FdRU7r0hL1uXVdT3JGbDGEu1BNJso2DCaCRcldLi6tRyOVUqCENqxyEJELWt8OLTumT13Qz9psSmVirt",
-	"s3XubeyzQC0WzV/OrqbRZEdIRV8r25qPwl74N77GjZiMmVDnBPB7GE9A8Z+LEcjgiAWy55I/WNktC8iZ",
-	"1SxN8uD12eFsRFSKdgyrDTaA1rIoR1cRmxXd44WkjMqQhUW5EJJHKpLDyJcaquT1+QgaSH6ozo14sbNV",
-	"IyE4SwuZflnXMOOQtcBSCI5wGs0/5STNSezP0U/n5yfoJebUb6IPcLwwZnDUhqP0CPAvXP5NAwaNpyEY",
-	"QwpFQK5JKCfScZ1rSmbwjz4NQ7mm9kXm4h2NiF1rCWmUKP7yLU3kyT+4HxIQ494fUxwJKuYeCuVqeybL",
-	"zXP1CQlwbNRqIm8aUdGbxNQnPZVt4ZlzargI59Fj2VMWiVEp98KVFzz1+ITEnsrQaCIPQ15I9pXqUEZS",
-	"Bx/jMER8Oub7pqGnv5MmeUimEDPZz0AfjI9wOEB4hufqKPMziZkLSgt4euRbeNHpopNTnBctqf1muwQX",
-	"dZ6ImTtQPMxFM2WQOmYuAriO002e6EFfQUPUM5BrbpbB6TqbyUX5iDS95bxvXekLuRVwus6Wal32PyTp",
-	"Ngt1TtXqtjTmuo+lM7LspGMaCZWtlM5X7Uf0bJYRgQQO2XBKFPvQFAeN82KqvApF34nOgV/kOcmsXO2O",
-	"p+ta+xG16la3UWa3Kip2Qcfsz1ExrixDNGXjsUxF9Va7wErVougOZ4aaWeEMfWTnz9aHIgWa3xVsmgte",
-	"MUlYQwEhXzZqIk8wgUNgLAXGUeBQwEgoz0B8EMl6TDPDf8xvyVqLbEROXkgE6YlRzKbD0RKXq/6w03U+",
-	"nb0CdSTCYXJIDHng+RcU4sKhC3Ca+/Xzr0sQ4yyGD/UCOpSfA5stxJEyeSZh1BvEJKWlPmNX+lb/qicn",
-	"qgfgXYKZeWu3bPMGFKEmq8Q3y0tY06WYLOaSnW7a3SbrXQrTkeuf4AwZACwwD+wHrYpS6vVT00zdQ26j",
-	"XVg8EpblKo7kFVxHeACgH3IoUqlPGHWyF3PbqLNI49vMaHstWy5sQi5L/CMhjnQ8ZJ6UlqVaU5+8ZOxK",
-	"PSsJrd60a5Jbi9FqQAhAD0jIzDb/6eiLw3LLdG3Iz5CE6aOd3yrxZIu2YVEjIkMMsXmVCbwqe3/zBVI9",
-	"3YdodCmQUJ/4WCrS/ZjNOIk5ChknuhnCfXZNUOdf25uFzN1y2u6LfJJ+3aTdw8y2Lbilzj6irU57F3SL",
-	"/OcVty6g6Fx+qdAbXuVjNIoheSQx2kGYy8XIf+0jxDCbTTMjfakgT/LD35ZmULZD/7q4uGm1GhcXN+3X",
-	"Fxc3u68v/2rvXCb+wLa60kiUmviEsElIuihiSXhjGozhysv9EEdXkCklu2ny2tNhnMQsmBq3cn18onQg",
-	"nZYayA+2wVnaVbjwknB3i4dzKscyptFUEO4iruxUV1k1+peKuqVcpVG4iE+l/cqRt9sZeS7y2qPN1lj+",
-	"Y7vVGnOviQ7AxFZWDaJCttWHLrzoGXR2O6OCC7O1wIX5g3FX7t2OfvyfzK9x7hfP3+MV83I0xtQijN5j",
-	"GhpnwD6SXATHJEgy2WMyxHEAEbCYFwgXB/h/9a+mDywsB1S3lRvaZmnZ+f+WlvlL293Zuv3f6rvtF3v2",
-	"TXikHUpWrZHExneYbLPEZ2RCHMveffDG2PBiEiG33byxJAW1O7vNVrPVbHdftF60bZ0dCWE593qJOUGf",
-	"Tt8lB8QHJ8f5N8vnuhsbuQ+07Cdy2rFkd9tq759xAcn9v6WHAkqyHJd5xcIB7r3Y3Vnqnst4ubSDC8Zv",
-	"k0OvKQmDozhmsd3dQaPJVCNEwBkFU4CpRQ0vIFZgp35IEI/wFelJWrbwfTYVPTboxTgaEtu0BkRY99Cv",
-	"2Q7BDEpeIBiaABYEiulwVOAEf0zJlID3rQUZARB+2yeoDSg4W7avAx7GYpxhmJ+uQgaSPErF//zeumxm",
-	"Ijx/b1/Ke4Cf00zg+uQlBdbYNBiNnq3LS5dbddNVy5DMmW21ATvKJpXy8FUFG6wfMxz4mAsTcq1b93TE",
-	"YnK5dsALDnoKtw4cm/m3qCParvPfr9798t/GTwekEBLZ394kZoLoWBBrBoEJnxnGS86WQ9wnoaRgFTfd",
-	"o1FvEErKUbiILXU1Jv51T0w4qMf6jMn0a9khEog0pytnTOmZ6jhXxFo9CvEcAn235Sp3RnLR5Ccl2x5P",
-	"JGtt77hy2bEgQ2kKkhul4VIc5uMAOo8X3JshB4s/F42J1FU5wvwK+BwgM6Mx4RwPCSLYH9lNrhJRWaRK",
-	"hNSCJx/Ru1CdZQyJyII6Wz6xRpBKjlSX4rK9Ijh4p5pXkazlEENapZL2EUbwCMmGCMPpzVZrzz6k9cOV",
-	"l5tmMCITrKt3ysIH3qlW5d1UUoEUNXA0wsrJPBXAxCMmEPavIjYLSTAkgasoCPsjBLxwMa6Tdp4sw3bK",
-	"7+nKrmGtrZoTUcjqiYlP6DUJ9lELNPeQjqlQUY5wCrFqB60Gd50o5wwK4J3OUDWDqvExMJoU09Hsa+kj",
-	"p9By3XilJwz3LZxv6vNMNVdlTuVmWKKZnjzrKG6IAhEWg4j1brMzkLsHDMPa3AHro6AsIA8mJo/54aUS",
-	"zyuoEyURulhIFuXh7TKBpEEIlTbxwPJpwbfuLq4eSPjkSxg8D2F0D/JFD0srbs9a3uiuVnfzK5I9jyFA",
-	"6mKNFHfBqonHJCaGEXA01JndKk9rIjcujZHhRBl4Ws0QdGAN8sBw8ZI05UjnQSQbvxj3Uc/8KQSD1FGS",
-	"ccLVcgMBN7AehtzbQcwmk1yocmZL6+6sg2FrXx5bkGqh3EUxTnWpHZdxc8m2K8SpQpfe4YrgzAGOM/ya",
-	"ctQnIxoF+zqQwzjpi5EPvMcGiy1ghficlYGh7IOzudSgTHJDv2Qe0X4CedFn4zEVUg9ggwGH+MOtdu79",
-	"kh2l97bUsUd6pWXe53Rbt5cpPeraRzZoKjXeujAq2gNRm8GEanVqnvXfQRVOQTRqHeQBsUvSua0BjZRR",
-	"Jg3atxyXqycv+XglV1seRg3NHhCfSPmOniaOOiUIiw83JgWNVBdNUMgIJnRTcr1Mkj6sPfBoVevBFIg4",
-	"Zf4VEe9/QTEBHwpH8v1a/SmHwKjNu15tiC9tt91qLeBLH2NrUKo3oAMmte2QXkulUkXoaKnFBnDmZRi/",
-	"mo8fhqcnhz8iFiutBv1gHMQ/QmN1mKzRM7IhdDmFXH7VGi+XkdRrIH2M8GRCInOijTWmthndPCNn2zuJ",
-	"2HKRP+WCjV3UbnG02eKoPUadMdoco60x2h6jnTHaHaMXY7Q3Ru3WGHVaY7TZGqP2CHVG5Z1gHHHFqZaE",
-	"EXQhFghlXG/dpJRRAFBXhAtXlbmTurzuWzdBhwB90gzIVaEumAsUkwnBKyA9pLBSWZiHnS1LIEHOZirF",
-	"EKiuUMINKnyGhBRUl0ZttFYYSXZAe+dulWWyns1lCoaI52emcbVycS+AMx9UGG+g2KaW9eamB8qrRpTO",
-	"GGie5hMqczwDvl2KZypYkdClGkA0X6/X9Rv2oX53iz6iabqO2VhiE8eR2NmynYBxOoxIgHa2Gn0qygE3",
-	"d4+vKeZSdVpLYPHbLyoibI45n5LAjoyPBjHhoyq0HosOuFI+8DpgDwvgFGyq3s+zK9uwJlK4+jCmH05f",
-	"H6Ld7fbujyWAIWnjHAWvzg7AOXoNvzrb2+09x3WulDkljaErCKv8+PbEcZ0pnIlxCtBRcqHaf/zz4J9v",
-	"bw7jwf+d9XbP57/+8tPH4e7Ivz7BE/o+jGfHGJ/4P306ZTbcm6GtXsSQxVSMxtY0JOhmySCexsqsLDW3",
-	"aMBHWjGxtr+ypeS+TYrPltuLub29bNlF3tGh5yLv49sTT6qT3unZgWd9T2QrSxFMwym3NodVqCq0wenQ",
-	"/pEbmyuBxQGNsLBP33zFJwrEewXUewUh2XKtVccryNjCRT+QG+Hq8GjF2mMiKHCVKzLn5e0pr9a20OTW",
-	"WWaMwgttHc4DUloyjKJg3/B5VUUXPA37SB1CuFpDco30Zdc6QNXoIFJ+M5+FfB+FjF1l7YwU/cp13h98",
-	"OHhz5LjOq6Ozw9Pjl0dWm+NdInjtil6+Xl/nxXqhfHbQt80OmmAa8yZ6S+YcjbHwR8jLJT00G5D20Ln1",
-	"XHSNwymIdDlvBvW28yIT7NdEB+jk4PzwJ6M/KptOhX6OcdFhKAgeZ8HLlOzOjn6zY1ngd8zH1hwsnV4n",
-	"xfUY01BZxSaSn0W8kFcFFWs+j6zL8h7T8NAaDKRQHAOi8oeALjAN91WCmk4ykkpNu5VGCw4kqQlpp+Rl",
-	"6dZe50V71yklH19+qfDyva/qkAal94jsjFbqQ5gnD7EonGtwvwmJOYtc5KUoGvo+ID4oRN4Z5qjkJPhS",
-	"OyiGqGBBS4hfPYSaUC+vWh99xnYQ4DLWnCARjkQ3JjgwjqfuLKYCGFkuYkQBrinMI9kUHtTQLySqhdug",
-	"sXLWhXxZC7Vk9TAPYiI1FzVW4Zy1IicyYGJhsu0WmgiqVeYAxhJEmFbv5iyS4pfn62s2La6ocs5VHqzY",
-	"ZgonO0OjTAOmDo2Qd9NIn/ZybosCwkZCXCXwjoKjYi3EsxowgAb/L0OySygBGmpHcA2EnZOYRj6d4NAA",
-	"7NxH2IHGBNHhBmnf9Zjzi7f28f97cg9ukv0yfywwvoQhfR45Nfwb6+6TVYpAW6ZCmnlWe0NtstmIoT4J",
-	"WTRMfGJqWZ6Ky2MuetJU7dFoCTMtCIFFjH1N7vz0fPYTT9hscWJWA5Rcxm1rsdaHZmb3wWLUCiQ8RvOV",
-	"tTmJ3D7Lj6ZUuwc8m9L7+GkOp7RrzOpUEiwmgTGBimHVLJgbuBrHhZ89koAFJeA/LI6WshVlJuriDI12",
-	"q9WGSGL1WaWw7b4GJxv42joHe+pX5n+O6+RPjPPrIWIMFURx31dZ2OqEWM6RcSELOiYqSJrTz6TXnwv5",
-	"c9t11CwsGsQW5JDCEbUmRad88lzyiMP82fR6eQeUFi83qapCq9UvUJj8xUSSQ3W6zSxRPZ4DzUfMtmkK",
-	"QGyclMF9MkBs3e1Ou71lN1zhhGeFTpUcDUtVN0NdQ3tOwfvsCaR1zrPkaQGNS4pWqFlAQ2lA02J613Kq",
-	"Ln3XkHntmIKCTVLD4bCz+WJrqT9BCi+UvtvNegeKJn9+9xXMffBvlNiS3qLFmf0FToCVfzv3lYWwMDvb",
-	"25vbyx30BVZgi6lhA5EFSQQ6zYJe1+tPp721u/Vic2drd1mnsryofHAm1ytBc2HBPNeD7XvqQcr+amY2",
-	"2+KRzvHQuovuEKCVh55INqOboCQqEkp2jGKTJVGVm2PNSXKbpkwZKc/MTs8C4XoYYs4Xwz0mIRBgC+fR",
-	"jiO5jKEJNdbwwyGeKzkT44greMZcsnbWfwSvXq7omD4klWTUEbLuoQrTaqID1V6fnfERi4W05qFWCPig",
-	"uKBhqD2GSGowBo3kbjqSUlOeVEk6JT6hE1GVMpr1F0M+L9BGgRneTa1JNZflaomGtlishiwRY3nqbN6L",
-	"QKrJ2u/IzlfnW3VY0V1ZUC12cUaiYOXUBrNEJa0xl9cg1XKvibyc+qO9wSxCr49ff1ShMtzVhYFUdYeI",
-	"kIAE+8hLdbP0qVdH7w7+qR+T/OH89ODD2cHh+fHHDzqqWOArAA5M2ZwpJVRtUditgoV6fV4Hv0+VOwut",
-	"sL3X2Wq9uG81fH2lt3TaCUs9oDqC23Ck/rzC55mZYLd08LQKEMPfrMcXaaxX5mBnRT28IjKQCzwHnIy4",
-	"ZGioKDYSN3bzg9rZqjcmc7T2twror29Ip1Y4lHAzW00vA/vpjxjj6hxrAVdeCsVTpRkqaL9pP7nMbTD3",
-	"wWrU+Wct8iwwceAQNs6cLRdYAYviIqyjcdGAqUoIqD9H3l89AC/2/uopf7MqUljYfvyvRRdde8Hofri4",
-	"+Ouftmjci4u//o896iaJFrczwGmkI544CyFKs5uIAV330kCt6qJgkllpiJo1nckrZcSTLFyHAtoo42Yo",
-	"mIxK1IsU5KKISKG9tcVshWKCfS6VXl6Qtn0xtz4HaxOToRoCnA84d015l8vpK/D1VBF4NPf3s45lzBHI",
-	"Qv980rCWj76QZbFOyOSzDkvMk/FqHeQkEk+ezlcomGV23DKPwjAtQPVoud357VsGi5c7xFWhR30mRmnM",
-	"UTYZjg3SSqFKxdNowsCv/8Ih1M2+u+4rtzxlbJWp37mhFqjMkj5uyxNPd/Tdc8aTXXyHvPEk/WY/TYyk",
-	"PM3TyR6vIk9NUN76ApcK2EwxigiOCRcW+ZmyGC4U3v8kZkG6HbIS5taSCvJtp01/NanIZca6Xme/BSZb",
-	"ZnyLyPGhGWHdfOys6Lcesis8OBq4qsx2UkdB2kwJXDpPjgfQQciZxkcHM4ENFFNBLEL9mF2RuGD4FKuu",
-	"5kGqIWbwhduuCBtMerjc8ZsO5uEOuVMD5GlcuMn37yPLqlCW28Z0a1bo/uYShL5ru4/IiJ9Wo7TFpH08",
-	"mIpRFSKjvIc6iMjbutRIEU5CPenQ6BqHNOgpFE7ZRt7o5d9natbr2plpDRsDrWhBnrD37PT1IdrZ3dqT",
-	"L5CX0Hazkz2BM93RVe0AJL3QQXNhGGP4PY3wVIxYTD+TTKtpxKeTCYul2gotTSU18zi4V6zHeJYZWIgr",
-	"uTwfRE2GjVmaCGC7r4iryjCF+F21WTLlULAv0lo2iUxbVp886+aa8vhPjn9cBRIjFQ1l8pvgP6ZkvxgR",
-	"CXVv9MIqTppcHdBQZzj05e6XcjpJf54UQ6IcMv95dPxvRvubP1/99o+fPx9HraJTr7NVL72++fdGhef5",
-	"BHM+Y7GtVl40z2Zl5D2oLI6JL9CIxZygPnxznuVZE/PaxT7W1oIenRJ9DLgyaI1gqryYGFlAVr9URp2W",
-	"N/cK8ZnFrTCuAh3NDQ8KvcXjFUeZZI8koDpkhsyMlzKsg1ySSHXIbbJkFcsrtbeJCr20490uPG43qTAr",
-	"h71OMgS6WIfT7exLkeDBJu+zLo7ykJYwJsBj6nV1HrnSrXXFZQWLkYd0HmEOR5SRWR0C+AbKoZCVAxMS",
-	"6aAR5ZN1HQX4YGXYJyGOKmuSKEcB8nEkdQsWNZE3ZpEYhfPegBBLdZI1veylmiIGEsOK+nbOJNXEig+a",
-	"sO5MmQ3QexRUj1QVgPRU4W2443S3U0e4xoRJyn7o31DYIx2pxuzRz7yuU80j5yN/NO/3OvU8krkuidF4",
-	"qsA1wBoMcZQvXit1riROf6lCb9MBsnXkymUUV6iGYVa8ppUnH3wHpGCLucwue92CUtUx7nkRp0mnokrT",
-	"euU81nEO36OTNe9bLRXwyFT+yExssmQp+a3tNtVkUIYQlxRbxDnLVuNJlRp5NS2m1Xa3KiCDUsKxHK8q",
-	"c0uoam1jwlM1Te4dS94xjZYu9S9TJvBb2fA24V5V+rQubJ8PryxEeO5sZU2+vVZrt72319ne2t1q7e21",
-	"69p+deqZ/SF7bikMzauKe1UPLBtsuPRlNr+Zq+Y6KfqlJrKKlpZ7ooCyHs4JBSL5afxPwFosW0letpZC",
-	"XFI/cT9Tm9EUPkTACADLR+5EG1LUAslxbio3yg9LlatgRExIbPqDTBkwZMqAWWr1/udU9au1yZ5Tbb5l",
-	"pfcyBfuyY6qkaykyK2hbI9ONWBjofEtBx+S+tFkyGBBf0GvSs1THKzxsUSUrKsxBv0HLzQ9o4Q64j7J5",
-	"q1bI+3pU4eJC1cy4TJ6qX1ltZS3vmdat00RYV7KBeLmnHPX70GGXFKYr0EMy3vV11cyiVkhZqTsjGuwj",
-	"rP8JRYV9kgPJKwq9HL/IKrb9q3qKrelXDeXHNH1IDShh10+mBmWQBywyk4HfOOt00SAc2t3c0+5mu8sl",
-	"Zv2QjO0O/r2t7V00US2QKjPE7d437YxPqxHVqb8E3nQDYxxYykOt8C5duslAI0tWX7ik5ptwDWgSkz8W",
-	"u9VNzBLURxdUAHFLjc94vqkq7G8GrqfWGku5oYa6Yabp9i4VtVQ1QVXsX0FIraG0LSy0pTBaSaCKpEnt",
-	"w83W3BrQG52YaT9y4TZor1CVztLKjVS4kzOXWtswU7jMsg8rKnedj5KKZlBeUQ4EIHyEytTgRrUsDQRM",
-	"xuWsAbYGGMbObZ7AbBmuDA0B4oghfaa1j3DImQmFUsXB0D8ap+o9jWM7ZhsAI/ZAtNqAu1SRRcHQDFOR",
-	"RXyFzDIRz61fBQzFxsFALMslerGztfxkNg34Ky8IFPlXDRZ/aXtvL/OdrZY9RF7tTNuHuCm9qZzahpFp",
-	"VwjYGYF99YWV1R4kcgee1qH+qry/Z7a4p73meK6r5ZszGjQmOOL2fZTMwTSmjZgMiFQEyFKHgj4JVVOQ",
-	"jfnLFYbL0aVdwmTI2DqTGXeSiaAQKScsS9hv1zukTpsXJP7pYwoWZ05LhPYwq5Lz5RPeIua/BS0xqJ5N",
-	"GqFpoXDofU6m3YmlVlh3zUxLBXFBAIWl/3gujfsZJNPkM3oBjyVGM1PeVes1S+tcplMGuZHWQg/v8NDk",
-	"RikwXeQViyjAYVKjrQuIa7BjSFBNWtqKYhYrMSwWHgqZNoVkjq1i4xDiILRHAPM0rxhFbGblXavVT8hW",
-	"h6j/UKaAxLNKYi3QqkkmzfQ3N2K3vGhq/myEXMEeja/d8PXx1B+pOCeIdV4fILCUX7ORcKX6J4n57BnF",
-	"u4rsRgXdw3kEjkqnj3W9JIZLbd6Du8S2Ec5k5xU6Nqhx/2Y00vliG141O92oZuUPeObxuIKsruxaK3Pj",
-	"KeSdocgaa3Ommt7vuc3q/px6MnoftUAfjbEo54beo4zOHomqBbSfOqXiW83i2q6kdJtYMWDGOJprk0uF",
-	"hu4rVikvm8jR/ZR7YkjySL3eSXUSxe7k7MkhkGsSVsh+JvBy5xE0e0DHUWIWPoHTKLs3FmBvKNGlTogH",
-	"MRvnIneUNGDXJI4p2BN8zgUZW6e8DDhjL9yjwA0UB4ejDciV/QtHYNPKS6USJOgH779Pj85P//nfCnrB",
-	"1RXX1K8fbanBxSDC3UWZwfrlf8JLf/yf2iV7TpOUjmIMsbxuYcwmo7WclAAf2uxUfSeXFVdZuEznQyBc",
-	"gomomSubp3XLQ2V081zYl/bshGHSFUC0gTCxRW7+uwnIiQloW7iFoBHsHsztMUBzKbB0MSJpemgRNsPU",
-	"JsHkZWkTSG6uRtvAS8111VXbds3Xu7EusadqFnkqiwHn4I6gbBH0L60W7mpAh4rtWrWmb2I209EiUG9E",
-	"ufiNsFc93ocg/qNzPJSdSWJ/MzU02FRyUWlYF04H2msuvbWCySkLSWW4oKpdoxGN95F304hZSLiHQsoF",
-	"N1CfBl1XDtAUzTGzatBScTCmKnHzmoRMHQFfUzKDf5iiYLZZPlP+9wPtfreYDmPsj2ikFSY2i7gJBedr",
-	"QwQUYAACyrOFh7RZsSykPJvHr02KBH7+qc5Q10/KSefACv3CBggj0yaJzS+UgSvHFC4/Nc2v/3rp8Gvl",
-	"Gj6jGLxk7jOpzmsqmfnpvENeciENo0Z2srWgdbYgw8KgobVJdVHO511I98GJsG7CaGmHWI4z8ikzxRjK",
-	"FZJjOF4lLSbfteXWRL79A5oVBanyNPZFvhMPkCCa7IPaWaHPSzo8xhazrEpFNR9TJgz7PuEcAVk0kTrM",
-	"VnfgkvZU4Aj9JMTkYxTOkc/YFS1VPIbXGOqCNK7+G59+pD+//vT5uP2BHvPjsZj8dni8czzmN8dRq0k2",
-	"W02/E0ZKS6Ux4T0agcq3ap0R+dGeHvpLgmMVkse1/3wZpH4Ziiw3ltLEqQn7+ddznXxAQUWzn31nxlV1",
-	"KjuNBA11qqiccBIFSw5B95ZX8luv6EVmHqsKcanp9bJKsZ7xS/spVdyrj+Ff4DW5dch1Lzez6Wey47ay",
-	"KDqMjqMVmdJ7TEOENSo3VAu2J52tn2R2tyS8fLaYJRrZdBedjVgsSIxYpAJKI4CWTbPowDJSkLNQBT8m",
-	"4TwNyVg1zXFp4qxOUVuYmyZX7NNkLZXOVMRJyznlQDxJ5NVewHxhpaXLmZCh1gqP1MvQOxHcdalXLZGy",
-	"eiJhofPra3il9c2/2bbaihnZoyzmNBoiFg9xRDmA693lDG2pSLFYu9lVdMEV2itm9lmB6RwMIZqPWWNl",
-	"Nbb/CPZnMlt1M+YeDlFMjTzFE7tHMzcJtjHDvbuBm6xTmbWrQ7ai8bOUsjPWj2y7gvmTmzlbpZMpnxAo",
-	"WpzJyw0Zu0L9KdSHhgR1N6kgyeKsoq+ViWSzJG9LsM0qXGqqW/dvbxS2/Ztx/6daRayeQssH0rTG625u",
-	"bu656NP5oYuwUuF0rFtMkoLFbKASMtSpGy8WG6lkpYlGIKe+Iei4HJ7mOjeNIWvoi7KbXODxBPos1bmD",
-	"aUAhrq2cfu6zSMQs9LqJiu0CgjY3xRblODDSzVDMQtJEXoAF9roKCkEVVwVia6JXSvij5L35c0S4JkkN",
-	"C2wnM9ldHYW5IpkZyBYFYIL8mATKI8+7GaiPokGVzIzqk+uox5XQ4eFVb/eXcecf1x+2rk4+752KzXf+",
-	"i1+DtJmp0+zwkPeO/nHw/uTdUUv/beu/Hf13U//dgiiqBFCla96V6bHFWsos4WLU9+x63+bGs0Jhx/zo",
-	"LEZVTJKcEjmr6J0GY1ZRvoDg47MxJJFB2OlLzKl/LwpufvJsujgAF0KjHPWVZ/myfpzhOWAumDx4jq/A",
-	"96RoLqT9GMeU8P3cyYbmBHD6OmKcZOerVOWstUyRzwzaKsJMSYCivICj3MfAPVYqH5vUV/nG+KZnQNV1",
-	"4Zit9t7WZmurGrM4OWdOgl56NjxkuQ5O14lnprKBfDcEcMu1hy7vdkZ3RjnWy/Dh4+n7g3fOd4BjVvOA",
-	"Bqh1fZjiAtGUA03jIeHChLV2oWaCciok077Y95OS4UL/z1eP0ZapEVLcUSthTavtVuNbJ7LhbbonS5EN",
-	"6iibDZIaPsdKwx3GbGaAKvkoptHVkpjVpYuX4QVLqHsaY/EEGMx1quPCpN5nZdwcEaQVcpU7MJPQZebO",
-	"tiFLIMpAHpUAzHZM5bviKMPMvMTCH9nwx/hMURlGfagqPyRiwfFQWcVQAYxowKbS1srVoML8igQmcKXW",
-	"wZKS3TYUGqlKRMMKSFfFTgIGRh+5oSofpP4Xzb7Pf9V6EpV2ZfFUv1kDVg2SEFRBnrJpmJbVUSAJ87Ec",
-	"h3NZEqG68Zc1xp9WfWkbtmp+FyYHojj/mBJ9G07ILCeuvHqW7nB4rhQ5Y2HxLmBdIk/pHp40+PWeRN5u",
-	"Z+ShH9pjaXW/2N1pjVQWoaQTANg0cDQ/uqCwIi+eeZXQ3oLgceHQvaiLLdSw8jrSfx4MuEVZ0UNLtIxn",
-	"o758xbjfuS19J33ErI77lekmK+oLdUNFjK5eloMQJKxAClTAMGCLA4K4Ts5MQxTlf0aYJ/C9tJwRUN+j",
-	"yiYreVRl35ZlpCVmctHPOFw102qVOHWdKmcR/fdUbdRU95PjSPpXucrLg23Umj9cjE2lKvQIoTWrhNAn",
-	"wWqcBgR4XaI4NxVGvWbYZEBvjKp2yvwrIt7/gmKisT0L0SzLwulb9SB5F4fPp3zPHsGr/GRcB/CWnbyu",
-	"8q/lf8lGuYTRmdTPHdeZVbh5DRuqKPGWZKQm4N4ZlEjzkcTt8vr49UfHdaC4o+M6maKO1V+/j6MMWGkF",
-	"lSt1sSw2S0GdMpzhRV5Dau+8GDn/idD73z04NdSe/xCviu2o7RNUUC6ftbEZR/25tFooC1zJHSIU0DGJ",
-	"wOW+jyCJgg3QZxIzxV5NlcgmOrom8VxllGtsDk/2S26TnhjFbDocQZLHgEY4hNPUAYuRDj6BUo/IE0zg",
-	"kHvIl3YUZJ6CaCyD8+Tfu+SEr4wH18q3GMaYRnBGNYdfbDrp9eepgL9M7P7fvzh4Qns+DuWWdDrt1rbj",
-	"OnKb9ca8p2r6aiBj2HsQNOe0W50tBeumLko7L3vVZ1GkJqGnjy/1O6CUdm/C1NdatQZjeLv5tEaf0xfN",
-	"p1uqDqIkiKTHgmXf3Cm9uVBBWiVd8q2r3JfMtdyH4OKOreVOvuntZZ1uSCIB0fKkS7H+RD/AvFmQl4p7",
-	"pN7RxyqgfHrfLIuLxEPyBlreZjdXTZUVHn9leJBNd11NBYb3nbLZ/WrBimrrlhc39Lu0n9r44SU1W0Pl",
-	"CZZwr8zUuuXFT77qLtDQ859cmnKOzuhnVTOmqEjwpIYPKBXTfDHjJtK0rm5qau6ifsj8K476ZDgFFPQt",
-	"9Ja+hDY78E9XYR7hVH8tRht8ZweGHZTiG9KpqW1uF+dupQdNuPhKj8AIaj9jW5vaD+fWbwVc4swar/7U",
-	"auNLqWQl+GFDSSs/tFrvcrS4+lOrfKyEYJwuQmFyM7SXpancxOQHnB9IoYNuZt/kSaa0O6zkmFnDSn6b",
-	"ijY7wwWVW2rafBJSoWv3GxM98Yok2pkWA7rrVwSkQYi5QhrWkFU2qz0jpsv2IrhETICNsg4SGHLZQRf5",
-	"U4FohD6dH2b7N6bRFEAtRmwaQ2BaUqSguhNSOJeRYbRYMg5F1QmQDvKnz8Z9GoHFY/qV2i2ZM0N0kF6H",
-	"A5vkFiDd9JXRyUzqcsCIAsPEk0k4Rz9g5a4ZYXlVYTz8mD6IBGPPSiR968bCfUg5vU1WjOB79rIRtvyy",
-	"0k5qnQ+h7dMI1NWsDcnYljR+IxslR8+PKa7vEt+TwRJcgsuq2q2nHaxioqx3PPIfooFkra9vSBuxF3qU",
-	"10vniUuyUXNHJ7LtCueJ/0diOqC2vOWDMNQQbByC6ImpIzGgcerNVvm/af1PPmKzCAE0FIvC+b2m/Bod",
-	"q/vFWRbRvl4o+60lrVjzQWdEwpA1jLq3OGD3HlKRjUCHzz5kvnFmUhfijHI+JcFbMn/SHOXVhdId5MQz",
-	"SYiuJR2qD81rZ0Snwy0FTlYZOzbGBgxlvm6lTsnrVaAFHUaN6QSNMQ3XLNX5qAU4FxXTLE/TLXCoaUzF",
-	"/Ey+R/Wvj7k17UHX9aXKAFOsbd9kXyQJTrmsJoBslC92uvq1udICoOgqkpPfhX+9Nhvz51/PSxhQBxnI",
-	"B7VIsEA0chPsBxYjb+O6vYGnYrQBDT2dcKUTePJ5VGn3EpaX759+b09hR1irbKeYE90Ea8JFZ3hMzqgg",
-	"fz+DKt0uOsFi9HfTNQgrjSARG96bBADycEp90tOfTfuDwRBxbm+huNaALYCjlyvFBugM3iQlIxzAhXBw",
-	"DWepEF0AkdFdDfzuJiEK5uRd+R+GJCIxFlLoytmmonkRXUQNde6HqCBjsIs9Gngu8tKwYvkrjSuWv0xg",
-	"sddE6uhUB3D4OII0ftT51/am8nkAz+FN+Z3XmIbTWHfGkwY59cHg39AA+H/7N2eRty8XNVB1U1XoTBMd",
-	"6KgoxVD+wnWEjWyy1dpqoq3WJvIALr1HbnzQLDwppy4ipLFeXbTV2UOeHH8PDqN1Cw15ij5FV5FUM6Be",
-	"gwIb0b7wNAQlAfkNmum8qdrnyMdxTAlHXrZIgrevb0OyvyQVEgk5aBJAeVAOj82Rd4oFgZKJHnwj/d04",
-	"YSH1594+dB9HgRzRdmszeTAtjuDJaVIfgz3CIqIWVTXFci1YNETe0Tkeei5QT4KQWMLGkwM8+Xh2DiiJ",
-	"HHnHARlPmCCRP2+8JXPPRScH54c/QXdfHb07Oj9CIxaxaYy840HjPRb+yHPRLKaCqIK8yAvieS+eRn8X",
-	"8ZR4+wrIMCbYHxFugBnl6PQHZ9jMBs6OytP1GSDVSA4ZvTk619WcMOq02iatbECh2ESCDQgj8m4aaQYa",
-	"UFhaCQHKtSrW10XeZNoPqe8ZjHUXeZyEA0/tN8FQnyAgGBfOuEnICZJ7JwHzg3Q0rjYZQgeFUupp0cs8",
-	"0p9cE8PSevJNXvMCcgGoTyKeTQg+mMiJa3Sa4FuJQ83leHdjYzabNTHcbrJ4uKGf5Rvvjg+PPpwdwTNp",
-	"fQpHsRbHda5JzHXYTbOl2rAJifCEOl1ns9lqbiqzYASSZaM5I2HYgEnY+Pfsijf/rQEshyrIXYpJ2N7S",
-	"JnHeEPHz7ErZMHzCZIdko06rpcRoJHR13SxfMG9UgnGZ2IT3A08t81JALkTvVWCKL+dGmR4Deg1Fv6aA",
-	"BwmP6vBW+7eSzm9obpYTvE7390vX4dPxGMdzp+ucABHBxzUGaUbmKT4IYeM6+EgKCDyEkH7JK6SQz9Kr",
-	"03UUVcI3TVmPL5JZ3i6ad6hNc4KHqpxrjKGQna0m3mGm9oRmyYlok+ueCjZdxyNVT1QF6nSdUkMzz5Xz",
-	"EXs7C2vo5yoG/dViaqqyeQupSZAbsTES4zDfqYtpq7Xp/38B8yEwTTaAS0TdgK2hLuS7r25vZO472VEX",
-	"+3fr2gu1QJ0kwqRWee80p1FGTU2ZRQVeMvQ2IuFkCb1JZWdCG5KYK6ntHeVCeVl5mdhsY0ubgKn0moaC",
-	"xCfyonPrlgNtw7naTKbSDSChJjT6x1Th3pj0C3lTWRv1GMhH+YBCgKr+tE74hzRoldhEs8GtFX0pWD/1",
-	"+pMzHhf1yXRDysbKLsDN2t9Wq3gGz8C3l6ye5C9n9DNJ167GAxB7oZ+4fEDJoAYD0duVm/IOOzHZe/IL",
-	"CVBulpubfVPeYVdk3o0JVl5kxi17SqVEqSGsvKlexfPTaVR7UX7FVNRunFEJ35J5dhlB/33Jgvk9r6DO",
-	"DrvNm8YaiPGBqcdGOa/iOYqnUTejZkotkAo0Y9MwgHoCUqWjganJd0UmAiit02rfcwd/pWKkgCdsXVVT",
-	"B05gVVcNpkmaAlVv1802oM2t67xjqnPL2iftdC/utKNUtzP4JPV3FdgeJdG18YUGt0nIOClvt1dwfc3t",
-	"ph6rv4MGYCjVbr/+bi5z1y0LxDqLNMEazOFBTHTCUhP9CuaXNuK8ri6jAlSug+mD++Chav7Bel13yd1K",
-	"Vfg+lvXySVjNazaN1t+997AT3xCx3qIk0s3kmudXReWZfJP77aHEoE7NeTZi8Dwj/ZKy2mmaz1NR7KGu",
-	"EHEHTmITHhtYZTtsxOSaXYEEsStup3D/W6Psu+iFj06ZagmCJnqpC78oT66SceRGJCWTpW3sh0zfSs/e",
-	"uT6MlvIQkLug8go4TuWLdaLMU1K5GqJGozM1Ze+Z0JnQqYCG0C37PwwUHh6Lr7IntcMY+0mwn7TYr5XB",
-	"Xtgq8IXvW+XhZYeaaUl5z8BkishM+cSfp810nnaxm0nMd5N/q3NTN03jB5eTq5xDyuEGZ038azO7Tskk",
-	"lPtWcZX+XEN0s4iszVmmARUNcg3wNAvdh7LhkWq3Kid4HbNx7b13zhb6GfXBEOUI+4LFKFARVDbPGjQo",
-	"OvZWcXMfNH4DJ/ffbE5ue/eU+zOdvQV903hRa/XsMk2bt7vgF0yelJOBwo7Q3VUHcRU9FTgeErFgGi3Q",
-	"l1X5/VUT+VU7MZON8fCOzF9z65crOeRKTiBVJojZyx1ZBVRYeAFc11ZgwgzEaMPgmzZious1V6nRIAsN",
-	"NvwpUdWQV+MMjylo8z2tZaV17u3jhywgZ/ItFvo4Vkd7poqEgpsxFQpchCEyCpS0CETwDM/v/3zqgF/p",
-	"oE84mhIMcSIKJSBWOwi1E9SGz6IBVQABFY511eArJSzd+3r0tbW4KAeE2hCxD7EMnKTxCJJcIPkT6nEA",
-	"EPr9U8RZaf3T+Ih8BJ+OgFuDNkwI1gIuAw1MoaL7I4MHkgamo1YxoAuPFCoqqeg0hXgC6l2wL/e/tNz0",
-	"LRXkBPhUxETPzEYsJIYo7mXxv5Ti8H6/vM1RxNGNru4pMoWgdB8V7yiOcD2q0AGH1ZbtgSo8kyu8g/W1",
-	"hFiHRKQWgA4H0yITLply0XmC01WAnjO/0V18ZD/jAsqWHSIBolETnRFdKzVPHg/AnegwQvQuBKbzVOx8",
-	"R77+41Q8FMOpYPyl4mrXTIcCixyjGLKIZD1gVIzYVADczwPzA/dLgSXovvGEQa+7HCrav2K/m2jNjM8P",
-	"LH0Wgysiqz5RriIAm+gVo9EQUaFZJwfeqXiUKbZdXvRPk2e/9z9NnpP2emBRT7tajdQ124EdCxPRaddz",
-	"H1KjzRT8Wo9Ak+QbO3lWl/BoorfFcH5LfQk5S1oy9VkwN8hWfaZi2G1xJ+dauj4mpd40ZrNZY8DicWMa",
-	"hySSKxzUJ6JcjZTHPiQDncQgK1o9iloj+6DA8FQo6g/eIYTzHqrQ3y6KWAMyAb0fgV637rGLQEQQE1rV",
-	"Q3MoQrmpuwddaD9iFyA5RX/eNactLlLZRQFsd1BWwTSQm1vv9SS7kEHBfzZ7CIMlUU/TsBTNAPiIxQKp",
-	"bJc1tv91kuhkVxZUItRXID10xtYjb74k8XSx6nhu/FgmvNLVCJoeZEZ6rsKF0D9VfqbORFCnFVCwhsSk",
-	"UgtFXj7zx0M/1M0l+vH+yfU1jSgf5VLg7tO+9hlf4NJ/Q8QhNFiVXOVT71kkRo9gTKseVrCiPg1DxBka",
-	"4PjeXKsYAYQK8vXUmBmX39JVBAqTru/k/ajweNPn10un/5BfP8IKQLS97k4abA+vc6cRFe4fUxwJKuYu",
-	"Hksl6SK+iOTAcD8kPUiVh2a9rSt3U0OAvmjJRitG2YchCmlEeBO9hsRy+aObFNNPPFs+C6fjiLtoBpi6",
-	"el+bFDA2QHIG3tFIGT7In8ax5J5NdPr6EG21X7Rc9On8deNF4XTvUE1I4xXlE8ZpncM72yP3cY5XJjYX",
-	"YY4Oz/5vfaJT+M9V1PaePGSKz3tStUtV+tZTBmL8OmLZRDKaCwDXRkF5ijkJB0uj496T1aX9XaIcHkgr",
-	"eE+eJnJtGdU8y6i1WaSicFmMQhwNpyp/qy5BJXsVsnMXHri/121WpbBnfViqBvVIGR8qkZNNwiR7Th2V",
-	"1lovtUR5FptopotX7kPa7D6Srb7m9U6m4pGWPMpOvVnkzMXyOic3a6X7fMjgAv5nZvwkM/A0ST/pAjzf",
-	"vJ+FffzKE35QDhlztQ2WjzxLH9r4EvEauT/r773kye8ZQPeTAXR3IqjOBbq/Zb58Kj70bJKC7rBOtdKD",
-	"vuEt+YCS82msrYUU+/xThR5K7myoQ7sGhKUNFzrsoOGhancP9G6rH6U6UxWKmzE4qyE+FjpU4fXvzGss",
-	"YcKqUBpAUYQhotE+0ktovPCVYcIaOK7uWWAGxK6MdxLx6ZjE2t9f3Rl9BlDVJYNhV69LGSzBcpfekrmt",
-	"H92MZ+kv3ETgYl/Qa3VWVkalIMtBKTLIyavBQgAexYM65LNboOocldyI+1A3DhCUqzeH6vok38IFKjBS",
-	"iqKsYvsDkSy259+oJg8v4k6g7N63YfnDpD2S1e/nGEbW9NcXytQBN2qZ/G80F3noxf9WHAQwX0/jHFBL",
-	"9XwdA5X9+9qdAvkNWH//LdbM1MMbX+BvDQfBY+1U+M53V8L9uBLuSDrVfoSnoIbLp2Buz8bbsO5S1nI1",
-	"fN/cDyetn8YhUUnQz98Z8RjybkPXcF/I397h4bfG4t7hStMyxEPUn+uoQBwFqizwfQikn9gMDXBcUmWk",
-	"fOyTEY2CVdlZxRoDbmnN4+NfVNtHsDufsyEJs/AYhuQYcNsHFV4GvXDlRYcbixcdCHbxop+rJo/vY7Bh",
-	"GEBfEjBXMZ9Uuqp0dYkVnH5QPf+rT/qHoTxWGIshDUOK+kKZFOFGLafGufbWfndqrLDeT+PUUEv1fJ0a",
-	"lf372p0a5kSj5rZbrNuphxPorr60GhrDRfgaL2WTN+TxJMOj7yczwifZUfDx6lwwkICQtURuKBdukoSr",
-	"ItV1EVO5q+6Dz0sLWp10td1Wq2W+35/D51Zl/YtJ8Av8reFOeywZAd/57k67H3faekyr2ov2FERw+RTS",
-	"9Nl40VZcwVrOs+9b+eGk2NM4zyrp+Pk7zx5Cr9JCbcOUic3Y2vnpeTlHnm7Ug4JqLJZi1ruC2ln6B7iV",
-	"dMkvNhhwIpJ7kEVAx5BRwAWLaTTUBbAGMRvrZwTzVK1znXYAha8g40s+6qL+VBTbIxxyhiIcx2yGMAoZ",
-	"u0r6peQIAHxEc6Xuh5gLNGLTuIle6lYGuZOkFVu5whoARDhXZ8pCoRuAXhBozLhAO1tN9I6xKzmSMbuG",
-	"uuxIjRoe0bZDn4YhCaSBgaXootcknpfBCVTiil6Dh+c3uUrJVT4NuSP0hJgEW8oVXqhKEj579VbhVEAN",
-	"ejGK2XQ4SkqpopiIaQxJypWBWSlFOfZqS7uvIW2yLf/TOdhTvzL/y9dfWoKoCCV/f8ONz90FkIr5OTBr",
-	"ohRXQA2D8QEyBx6zaChngsaqIFfFKBVSt214UIu+sbXbbhcG0uqUkCxXwNGEfbhvShKrbab3Y1Uf4ZFc",
-	"L6ur0O5sb29uZ+rQtsp1aMu9e62Ssik3e4RFlYWOoEFt91imKPbDIap+3cljQMSP4HaT3BcLpIp+J9w0",
-	"I7OSS7bEMbi1xA13RqJAj+fZ6WUr6lmP6TfQUyZnr57G1b7vT58Sn9CJlQDPgFy0g81iK+YcdolEMvag",
-	"wFckug/qlZMD2sc4oa8VyHYldUvoqslW6/Ec0/C56QIvyZBGSpIkOpLe5ViAEqB1ZsozQb4Rm1VWb6OR",
-	"XyFvpFnQkApfbXjmpEupmiLwsBqYeZj7cEHrwUOImeXTfnKZ58prO7qU8Eq6x7/+vLi4abUaFxc3ndbF",
-	"xc3u65oayBtGACEsNUoAdDynke2jGY1ULQLkwcymcl5ZJOno32EuGgC73Dh+VQVNvdXa26mHTd38e4Uq",
-	"VRNdAwbT4CImeJzXjeBOVwUzX0QBFriLvtxeRKuiZ5xBEekGl5Om8NqbyMu+3EMs8hVUhtyXiAscBZlG",
-	"mrq8LvJkL6DMLkZ6h7pQX1pegqxpQJkXDA2ZXDNpqqTvCWI2mZAg9x7vy0XCXC6cLrpw2p0L59ZTxTkU",
-	"Eo9cPwCvFowhHrJZ+kpdFbPQtRN1NfW9qukFDNQmOpDGzVjORkgjoKZ4jtrbiKMrQiZcI4mYgiGITe6H",
-	"u/6KhZ9hHsqEmCMcx/SarKMhaE47CXG0+Ij4BFp8U3AAckgPr87BxEk6ZoNBrgZLNcKKAgoorFBMfdLo",
-	"M3a1ZJ1ku5fQ7NtaLDOuR1gx+SljrLIwcNGIhIGUzzMahnBpfaCcGiE4Copszfib79E02WgaK+zGKsE0",
-	"nMTXcuNpqI7FC3emGh+Ytv/p+Bv5+XikgBW9Yginq2AWvrSYNqAcaNLTTWqFs+SH+dDYHI+K95sb2dNE",
-	"oBRm9/mGoizv6Ncek1LYWnfbWXlTv/iCmhV577j18o8/ztHhV3mw/xArX33s/xCrevmkLOrZnO/f60LW",
-	"Ov3/WrfoQ0vTpzm5X06qz/8I/wHFkLYVFiS+nBtr4uGCK9QXKgEO5N2nXIm0FwlkLkBQ1AI2zLk2lsUN",
-	"man++kFO1VCeKFinBj09x62+ImSmpqz8fp7CEdSC7fxprTNQeGqlU3B4YoWj8DcxptFqKXIv56v1ZvVD",
-	"Lj2IVU5z4ZHVslrhkRXLNz9rN4iiMVshcjbj91qYc8pJPdfktHwEAJeWwcbDUNaBjf++Yx51x6yLyj+I",
-	"2dgVzIUTdtecIvVodBFfRJ1WZ6fR2mu02uetVhf+32y1Wr+5yY1O4QZEZnG33WqtCdgfyx1yR7x+mJ1T",
-	"NvvaEPrNhl4JnD+3sYsV1foExyTWldScPubUT8oswvmu2splJUHdNUW0KEcDGhII7+TqeNZxnWkcOl1n",
-	"A2hP9/OLpdxKYzpxk2qirqp7xDPoY1MxqoiiVFqmm6s6TAXXINvZ4tbatinHIWJ/RCNztMNmSaGeTAdK",
-	"JoQNLA8LdPbqrar8OInZMMZjDmVUIKAgh6WmiqGXX/Ip0kcUlLMQ63Lc+rEMsmAFRh4vQN/ZGp6RKHAh",
-	"ltdFM9CzixGjtqcOS2hWWTw72xP6tEUfk1OowZQNiYTDFssEqIN/XX8CjjczXzMUbpt9hgIaQDXxLN0E",
-	"1LbkUE8KDhhUD7OobpnPAYrbLWynmIWKZ+JgTCMIEc/YLG5ez3RzSO2u3UPiVhidLlTE103S4vhuETzO",
-	"LaFJutn0CzcXqu5mcQDcHPKDmz/7dwtRV272/MvNchI3f5TpZqt3XyY3y1NV832Xkl9ek1BqG+WX1Jrg",
-	"uhP5qNN26TpsFtnG9J2GijR0TcnsPlZ/8YrnhlW5bLe3/y8AAP//",
+	"7L0Ld9s2ljj+VfDXf/dM26FkSX4kls+cXcdJWjcv13a2M1NnRIiEJIwoQiVAy2rq7/47uAD4BCVKlh/J",
+	"ZHZPHZEgeQHcN+7jc8Nj0xkLSSh4o/e5MSbYJxH884SFgoSi+ZLyGeNUUBbKyz7hXkRn6mfjPZ4SJBji",
+	"+JogMSZoSAOC4tAnUavhNCLye0wj4jd6IoqJ0+DemEyxfA25wdNZQBq9BhYCe+MpCcURPB3iKfnbVSPm",
+	"eERaHr++ajSchljM5FguIhqOGre3TuPVJR6V4bkcExSRa8opCxENkc/iQUDQ7zEThNeF6KrRrfjoW+Zh",
+	"+0KcYTFGbAhrEJI5YoN/E0/U/eLOdWdHzpvPsEf4zuTZtPv74c3evDP4Y0ewGfX4DotgY8pQ3TqNGY7w",
+	"lAi9ccdecCYvlIE8jwOCqC+hovL3DItxw2nILzd6Deovhfa/IjJs9Br//06KMTvqLt859oJTH1boeEbf",
+	"kEXF94/PTtGELO4HBPiwhuKEcfGOhWJcAcgJDkjo4whN5SCJKB8vT1roJRniOBA92MUoDkMajhALSQLt",
+	"7zGJFim48HTDvqXddveg2T5syN0RgkTy8X9127+1m4efPndvm9+1f+s0Dz/92fmt3ex++v6/rPj2Mlqc",
+	"x2HVJMbEmyByTaKFGNNw5KAZiaaUS9znCIc+oD3mSDDmwG9vjMMRQSGD8VWz8qNFP4rD3Lx8tTKN3hAH",
+	"nCSgDhgLCA4B1tcRm1ZAeiFwJBxEQy+IfeJXfXgYsWnuq0MWTbGQIGFBmoJOiXWVfowwrVqktyQcpZQ5",
+	"IxFlPk92Grk+XrgtdCzQlHGBOs5+u21GIYwkKhIuqgAeyQ836mLoR8nRAFYNNYtnL6pI5eNMslUxZ8in",
+	"UxLCnjro34yGxEeDBcLIY9MplpCRm1nAfJLsjR1SFs/6g0UOWCrIlNeC+qWBoXHrNKb45lQ92U12A0cR",
+	"li+PQ/p7TPRtSb63ToOLBVCE3M2GmXgVTrOQx1MSIQAYSegrWAUM2JhbAAxSeMFWnPpkOmOChN6imnm9",
+	"ITOBhixC3T00biEpabiUfpKhzakYA4LBFY01aEQE10Ix4gLhkM9JhPAI0/AI7bUP0XwspaUYYyG5jOQ4",
+	"3EF73a56H5Z0SqISEioZna5EBvrmG7Ko4Ef7w7bXHu6S5oHfHjT38P5u83DYHjQPhruD57jjdf1dSV1T",
+	"fKNIptHr7u87jSkNze9OjpX9dnV10+00r65unr369Fc7+zodvsPCq2LCUoIbwkxkNiyGvKJ5FeVoSnAI",
+	"K3+ULIlcLVjdvU63el2GTfh8o0rK74KUz864m5vid1dXP/x51VAsu+N0Dm+vGhWMWqLSaxoIElVM9kMY",
+	"LGBekujU/pIb7Am4Snke0wvEC3/qYrZU1wK8SHD7vVErKgBL7ldL5ZBvTGfJ27VgPsMjckH/qALmJzZH",
+	"UxwuYJU4wootV63LDI9In9M/iF1U7bedVILQUOx21W7TaTxt9DrtdhvQW/9MdpWGgoxIlIB7ySakSrq4",
+	"IbkRfYBDyGFuImjwiKABGbKILIUenqq9twk4CriIDOnNMnwDlVKR1ICMaGj4FOWVQME7cwBl6KOjl6yC",
+	"Ixw3/4mbf7Sbh/1mFUc4J9jHg4BcSqW2AnS4B7A7iEUIK1nwF44iIqKFvOQT7DcDIr+MQD2uQFy4tzHu",
+	"5mBN6OmCRNfUI8eex+JQVCk8ahDCatS9KLx5QDR9XbIqZhv6jlT8Viphgm2igtXbz3vZpvz2gLqy1AjR",
+	"nJhypM2RqpXAM9qfkEUf9mgDIwRAqa8VHyEvFshn8xA0vzFBoF5mrBJFw0ZiavMEbJBta9RaVa3W09JF",
+	"9HIa2xEKCfE5chNrtk99t1p/VjrcJjobgLhKuKVgJvAsE7IG4Mam4g2Aqk+DasvjWdWGh2y+XTLV8FXT",
+	"arpgQJTrbaeh47uw118xFUuUg4CFI7lac0yVMu5ygUXMW7Mx5sSVtwKCrwlyZyT0aThytRTW2jeYyWrB",
+	"D9pcafGppjmRKj6hoGLOcSVjkB+3qxyNNgeDzOiYHfidkaC7eQUTVMs/f+s09z+pfx60v+f/ZXfyRITP",
+	"WMgJWGyvMQ3iiMh/espPJ/+JZ7OAKg/Vzixig4BM//pvrtxVNTUM9ZT6os21piybIaaBRF/XYz5xEccL",
+	"jubjRQu2UL9LuaI8wrlSWcq4dhyLMeoi0IH0/rSyy/e5geF5rSX1GmTx83jwo0c/0J9ff/zjtPOenvLT",
+	"qZj98+T04HTKb07DdovstlteN5BKFY59SkKPKLLAylSmEeF9uauHUpmBN/f1ar8gOJKKn9OYRWxGIkHV",
+	"YuehsLkcf/71slXetSwEq2TYhITHZvBtHtCycuGx0OcoDgUNgG+oFSShD3pdtc57uErlzS9IyX0XzOVG",
+	"u2qdgA2QUL7pN7N0n2xMJxXrv+WXMve13JwzK5e+UrlUJZDHXmBjXVIoBkQKSJzy+79wpD4qJZWIWIAC",
+	"ykULvdd0LtcPfKvyOfk8RyGL0JjNUYijiM3lCBohTbYc4YigKfzgR4gTgtxjL3g1HBJPuAX09agfcTnt",
+	"TrsF/7fzXM7HiwgWxO/DJmk/YbPduWw/77XbvXa71W63/9ko0p98NXxFojMJJT+ivlRTvKDf7vx8/GL3",
+	"5OXeq9f7P/508PObZ+/ePz/75fD8QnOtRLL1GlnncsNpSEQHjgGAXnx8ISFMedQML6YSVZs/NCRZ0NCj",
+	"Mxw0eo0fQGHjLI68vA6nDHlAL8Wb5UqwASfRNfH7ufvAtBu9RkSwv5AbG8/8ZSvTaXX32/8sE6he5xK+",
+	"+n5EODcmkNKaAuD04E0g05lY9BAOAuD0dbxhJ9RXZJJ1e93mt3QFqUvZXGSuK0z6zNDbFAtWuuQVUmbZ",
+	"SX3wJKrU8vkX8WsNhSmPfDX9kVKxT9zctq1IcHc1JGd66G0OtVdO+ywZe5ulgZXPnZuht1k6WaUl6XG3",
+	"WXJa/oT6yoUaXaCqOrtf4NmgDxfUY42D2XXLLEW6CbktdjSh5pE/mVeOinJQZ5arQhycwJMgrH0fzipx",
+	"cJbhEdo1XuAPcFInWUKBbxf57FZ55La4V0CGArFYbMbAUif+fruWF/+J86ttcJJ0TfZATdI/OrXW50tg",
+	"OwXC3oiIKwjwJfESfpbH41/B/RixCYk4mrM48Ct0/SBgcwlYQqse9YnfHyykhhAHBIDDPDVGJDUs136Q",
+	"T0JKOLr4+AKxUNm0SttTwQBxoJWiFUpU2SQwwH4uHYXmIbdZC5LfEePHmZCFg6jgSL8SYUP3DsIwR/mX",
+	"e2yWf4RFii/ow1z1OEdUZNXyCVn04WtSo1bv1dMG+5WB3m2s108WA8YsuG0avt5yREMJIZFmqPKvlF9j",
+	"FrpuGEHOZtBrnVvYBLQKfHyVMJ0izwe0gaXTyKHeyh1EAk7gaAnuqgXVV207ADfkL32wR6XlkF19eAOA",
+	"HS6sq6vmuyxMIxMms0rNz/gV5Njf2s3D4+ZPP7959/6sefl/zX9++tw9uP2vhh2Mt5QLu0kFJxlsiI69",
+	"QAe1cEfvuMCDQBtPrUaRQhIWXIsXS4vOossVjlfWOx/J6TAARAWunGWZcJF5sakmQy14ewiHxnMsKXNK",
+	"pgNpPEZAA3m3/1BeDQK5fJLCJ2TBgXDdH1y4B7EbcICs8UqQEIciv/Ec1953OLDkwaSfHsV8+tzpOnvt",
+	"2z+/i3n0J8ffVyDG91WYcZ4RNBbGnq4NHrBYtNA5HNLg0C+f0nA0IMaBp4xqcABnScaYkcozXEEzl0Qh",
+	"6xqqHsAqGMJ80kNTnD8AcNAwYlN1SXNJB/lMXUhEX3p4lsiRDPypHNNOwiReK3lBoweqY15FlLv17I3f",
+	"xr9Mdwd/P/Tezs9I91z8s5bmqD5V3JcXOCLg/0iwKgfuEaIC3LrgiiY3lBcQLoF8eyd/uVVYUyurryIl",
+	"hy8bW2XqX306q1THzZp6OAhITgtPBEfIFE0A9SdKvOIerYJ7uNVpdVu7+bXe21/lRcvqa+nC5nQ3QI0K",
+	"fvcRLKsNKUh5y1tIccbQR3N5Y0JDHxxoGoIiX5DCYsGP0BRPSBrYYlZJLluBivIm1xnQDRhet4CHWXA7",
+	"j+8O+pKsqfyihHEQ9FAoJVHOd5w9R5JjpKg357J55HQaN80Ra+qL0h7jAk9nX6xRdmsjmqmU5+XVe8dC",
+	"skCYI4zmYxYQFMagDdAQtMopDkBXkqgWh1SkiDekJPB1fMZ3U+pFjEsGPaUhi2BoymjiKCKht/i+wDq6",
+	"++12u104XTrMseXm/3zX/hOiTFUIU9vZfVYl6IF3Wmgm0XVA/ElKlrBx4kVEtJAbkVmAPcL1QbkLHMFc",
+	"lYp6ckOQIFC8AqOICSVS/YKWmxhWfeM6v4u73Kdcom1qUo6p3MTG4XD3jfGeg/z9Zdr9+/X7vcnZH4fn",
+	"Yvet9/xXPz3t88bEm7BY2slsHpJIGYyrtLLUv9fVlpaczWel2ABP+0Gy5+W++Uw8b4ELOkolMC+6/aS8",
+	"aMpQEPSaNFZ437vb874XtuzzHT3p6pSmH7FgpfQ+UWPP5dAHdsKnuFW2MM09FevOUUSGMSe+PrCjQl4j",
+	"oRoC0aAZmznjRljfCabwuxQCjbk0ReJIyu4Ie4JECXfRhJxjLZo8shqJhWPUsOYz+liAuejLRVhjNka7",
+	"rR3tmCXQ5Y99kOOMpljkVevpmTn+t96j658AROSaTdZaRMN66trhAOAFeIYsxKl5TK13wNBHPrVI8MEx",
+	"QbSFkwe1Ok6Bh2XI28xZE9cWDitgde5wXjEhixZyzcxcpN133AQRKcukhU6FDt7BAgVE8gBpoWg3VgQJ",
+	"BOo8XHLaFVK40W3vttqtTme31d7p7smJZbmTFBbPjLBo56XynaToAwjO1eIsvwmvIzZF8zGJiPEEgj9h",
+	"QJBkb4kVAR4FHC5g5P3bE3eQmncwRdYWUA/D0lOeV6AfneUj6QCM80xUIDpOEznU81Jx59IuwkE6jqNp",
+	"zIX2roREIkIoJbrHwpB4gtfe6QKjXbLhRcZWbdkb4bIk7+5Iqx8SdVVw1hvlfbx4+YYX/I7VmnHGxrB7",
+	"G5fYGDU8zTDuPp3Nyth5JH8zfPycifX5vzuKJMNT6WluD2KUlD91TBALlL45YoQjFqI5iyYQ7YhNbtvB",
+	"8/GRkRbIbXO3hdyUhN0eIsqHY1JYJ2SR9W+FOhEyIyay8EibdH9atg7WZxL5t65gFrF2ftnN9gyRbeDt",
+	"wgl395nEQknwuTji3FJsXTwpP+wPjbKIMh9bnj2X8XNlE0PHElPuEEFQOMFOORf4iGvIqjvEC+UW7lE8",
+	"SmZ7rEkOT3PFLfIjE8mTXdJqfnUBdmK1ZFF2ZFa6qCey0gVdjNlcUpFHEq+YPjqFZZtinyAqWuhV6HOd",
+	"AolAb+Tx1EGcqWEBwROOPBxKnWvI4hDyYbVIKoow3n/19+N3Z29ftfXfjv7b1X939d+9oljjObG223UO",
+	"D5aJtQvDzy3x9DhEyiljHAIBEUhZ/clRsXHaZAwPxTlVghCYffbzMPj8Vlz6EAyfMQrAmQeyRepW4MIv",
+	"ePDlfCoc+KmDRFPOKq/9F6l3f0EOpAf0+2+g5n99OnsFJ/2VinElNwW9K+twz3jbHTQfU28MYSZyiogD",
+	"O032/5sTfRtOdL0z64qOb873b873b873b873e3W+J1KjxkvU2C/QZa9n+TR997FPxbEnWHRpTZD7dcyk",
+	"pq+S641qH3MoSqJjA/s6NlDCrfLL5b0FF2RqV+/lJ1cEV3s61isf+5sNmw1plfUgX//qmoQVPjkVWwx2",
+	"F2dTMmD+AvnUh+jjiJLS6b2nn1ULfKmj+bBcMiWcYx4tl/lqrAZUr90qpaW+cmPWMbM6ABa5FndJotN5",
+	"sepeRH5fR61JQ84ypyzPpFDC0Yjodwo2W/5OPVivmwmj3FSp8EQ1ts0xRz4LiYOwsvSTKJ9T7T6kHAr5",
+	"5QVbHiOywYO4+cenrK3ddg527aZ2ikdFyE4TzyWMyX96Jc5VfMhkwS7lnHmWcOtky0asIZDqC5VNFC2v",
+	"lrDL85p6akbCP+6cC1iVanDC/CSSVSe1O4kNB8gI7M2ed5Chy2qUyRTYsrxhgzy9NaNI89haYAJFgDJc",
+	"oXpGafXJ9L2rWUjFp+zJ4G9ouOpzQOmlt25DSQBRnSHSDGtwDPfKw5+hgruJf4Ps5a2VdxGRt0vJGyvF",
+	"S4YfyrHrJG8kQK0+WcMpiNxBIZlDLQcaKdy/05Faqkc8zrHaC+YvXoUe8+WyWEuHuFJ5caX5N4+oECTn",
+	"f43F8HnDaQwwJwd7Vk0JTOYyyZ1d70ll6PTs+iDNHVB+KiLmLJogGqKT05fnaMiiaRWlQ1BF3urbzcXb",
+	"5wvTKfR4jZvDVu/T566ze3j73Y4pU7d7+/3/WDHlJKAkFCcsHFLLEp0T7C+QIDcqbYWFBHnwQEHFk5K9",
+	"r706YxIErMXHUCeFCxwEymcU4HAU4xGI/YCu1p5iCQAfo8z7lBnQBwNvzAKfRI1e4x8fPp73j89O+29e",
+	"/aN/8erk/NWlHBrS2Uw7bWLqSbs69NW70F/gz1+uwrKSk5nIyqrGsCxJVeN0B6eYhq0Rs612siBleTad",
+	"4tDn5tBjoj6hFhtFahsYiuLQKpDStV3hnoH3vTWj7yib47ByImoeURya5MMSyLa9tCUUwirTkFNfLYne",
+	"WFgNZeqjwSLjOcll4ynnqLoZXZMI+QxKeQjwk1rcpBXYVIbeoJcNZBX1PYvYKMJSLYG6jqE/YzQUjkq8",
+	"cXQtU7lUKghDascB8RG17fDy07pk950M/qbIpnYqhdm69jb2WcAWi+YvV1fjaEIRmZwWzUeBFv6Nr3Ez",
+	"IlMm1DkB/B5FM1D8F2IMMjhkvoRc8gcru2U+ubCapUnhVX12OB8TVRM0gt0GG0BrWZSjScjmRfd4oQpQ",
+	"ZcjCsuI7kkcqlMPIkxqq5PX5CBqotlNdjOf5wV6NCpS5fO0ULuseZhyyljrIgmcyF1EMuas6B26wQD9d",
+	"Xp6hF5hTr4Xew/HClMFRGw7TI8C/cPk3DRg0ngZ/CjV7fHJNArmQDadxTckc/jGgQSD31L7JXLylIbFr",
+	"LQENE8VfvqWFXPkHDwICYtz9PcahoGLhokDutmvKqrmOPiEBjo3aLeTGIRX9WUQ90lfZFq45p4aLcB49",
+	"lZCyUIxLuReOvOCqx2ckclWGRgu5GPJCsq9UhzISO/gUBwHi8ZQfmYGu/k6a5CGZQsQknL4+GB/jYIjw",
+	"HC/UUeYfJGIOKC3g6ZFv4UWni05OaTxvS+03CxJc1HkiZu1A8TAXzZJBMpq5CKXkG73kiT7AqhIX1Qrk",
+	"hpttaPQau8lF+Yg0veW67030hdwONHqNPTW67H9I0m2W6pxq1G1pznUfS1dk1UlHHApVHitdr9qP6NUs",
+	"l6AXOGCjmCj2oTEOBufFVHkXir4TnXq5zHOS2bnagKf7WvsRtetWt1GGWhUWO6BjDhaoGFeWQZqy8VjG",
+	"onq7XWClalM0wJmpZnY4gx/Z9bPBUMRA87uCTXPBK7OpVdgb8uSgFnIFEzgAxlJgHAUOBYyE8kxNaSJZ",
+	"jxlm+I/5LVlrkY3IxQuIIH0xjlg8Gq9wueoPN3qNjxcvQR0JcZAcEkPh0fwLCnHhAAKc5n75/OsTiHEW",
+	"wYf6Ph3Jz4HNFuBQmTyzIOwPI5Li0oCxib41mPTlQvWhW4RgZt06bdu6AUaoxSpXEiptYU2XYrKZKyjd",
+	"jLtN9rsUpiP3PylsbzougHlgP2hVmFIPTo0zdQ+5jXZh8UhYtqs4k5dwHeGh0FUCQalPGHVCizky6i7T",
+	"+HYz2l7bVnwxQZcV/pEAhzoeMo9Kq2p7Uo+8YGyinpWIVm/ZNcptxGh1BWIoV5ugmW3909kXp+WU8dqg",
+	"n0EJA6Od3yrxZIu2YWEzJCMMsXmVCbyqXOzuc6QgPYJodCmQ0IB4WCrSg4jNOYk4ChgnehjCA3ZNUPdf",
+	"+7vFpP9S2u7zfBWPukm7JxmyLbilLj6gvW7nGegW+c8rbl0o3vDpc4Xe8DIfo1EMySOJ0Q7CXG5G/msf",
+	"IIbZEM2cDKSCPMtPf1+aQVmA/nV1ddNuN6+ubjqvr65unr3+9IMduEz8gW13pZEoNfEZYbOA9FDIkvDG",
+	"NBjDkZcHAQ4nkCklwTSFVNNpnEXMj41buX5ZjHQi3baayHe2yVnGVbjwknB3i4czlnOZ0jAWhDuIKzvV",
+	"UVaN/qWibilXaRQO4rG0Xzlyn3XHroPczni3PZX/2G+3p9xtoWMwsZVVg6iQY/WhCy96BhvPuuOCC7O9",
+	"xIX5nXFXHt6Ov/+fzK9p7hfP3+MV6/JqiqlFGL3DNDDOgCMkuQiOiJ9kskdkhCMfImAxLyAu9vH/6l8t",
+	"D1hYrjPKXm5qu6Vt5/9b2ubPHedg7/Z/q+92nh/aifCVdihZtUYSGd9hQmaJz8iEOJa9++CNsRUoT4Tc",
+	"fuvGkhTU6T6DSrad3vP2844N2LEQM1tNGk7Qx/O3yQHx8dlp/s3yud7OTu4DbfuJnHYs2d222vtnXECS",
+	"/vf0VEBJlvMyr1g6wcPnzw5WuucyXi7t4IL52+TQa0oC/1UUscju7qDhLNYVIuCMgqkOXUUNzyfWTgKD",
+	"gCAe4gnpS1y28H0Wiz4b9iMcjohtWX0irDT0axYgWEHJCwRDM6gFgSI6Ghc4we8xiVXFmzZkBED47YCg",
+	"DpRd37N9HephLO+qB+vTU6XoJY9S8T+/tT+1MhGev3U+yXtQsL2V9IeRl1R3oJZpCuTaQF653QpMR21D",
+	"sma23YZmBTaplO+XULDBBhHDvoe5MCHXenRfRywml2sHvGC/r0pwgWMz/xZ1RNtr/PfLt7/8t/HTASoE",
+	"RMLbn0VMEB0LYs0gMOEzo2jF2XKABySQGKzipvs07A8DiTmqEU9bXY2Id90XMw7qsT5jMnCtrGMdqTMi",
+	"j4VKz1THuSLS6lGAFxDouy93uTuWmyY/Kdn2dCZZa+fAkduOBRlJU5DcKA2Xmnqb2ZidBwruzaCDxZ+r",
+	"S89xhPkkU05uSjjHI4II9sZ2k6uEVBapEiK14clHNBWqs4wREdkugpZPbBCkkkPVlY1AXhLsv1XDq1DW",
+	"coghrVKJ+wgjeIRkQ4Th9GavfWif0ubhyqtNM5iRCdbVlLL0gbdqVJmaSiqQwgaOxlg5mWMBTDxkAmFv",
+	"ErJ5QPwR8R2FQdgbI+CFyxsJaOfJqmYCeZquBA1rbdWciEJWT0Q8Qq+Jf4TaoLkHdEqFqaSoz3TWAdBq",
+	"cNeJcs60nblbrfPIr4naYDQppqPZ18pHoOriV1BXXJ9nqrUqcyonwxLN8uRZR5EgCkhYDCLW1GZnIHcP",
+	"GIa9uUOtj4KygFxYmHzNDzeVeK69FGUqQpcLyaI8vF0lkHTXG6VN3LN8WvKtu4urexI++Z65T0MYbUG+",
+	"6Glpxe1JyxsNajWYX5DseQgBUrfWSJEK1k08JhExjICjkc7sVnlaM10b2HCiTD80zRB0YA1ywXBxkzTl",
+	"bM1bm3VV0/wpBIPUUZJxwtVyEwE3sJ6GpG0/YrNZLlQ5Q9IanE2aptm3xxakWuivXIxTXWnHZdxccuwa",
+	"caoA0ltcEZw5xFGGX1OOBmRMQ/9IB3IYJ30x8oH32XC5BawKSWdlYCBhaOyuNCiT3NDPmUe0n0Be9Nh0",
+	"SoXUA9hwyCH+cK+Te79kR+m9PXXskV5pm/c1eu3bTyk+6vrLttJUar51y6hoD0RtBhOo3al51n8HVTgt",
+	"olHrIA+QXaLObY3SSBll0rSXlPNy9OIlH6/kaqvDqGHYPdYnUr6jx4mjThHCXlfcKzdod5CqjGBCNyXX",
+	"yyTpw94Dj1bNhU395XPmTYh49wuKCPhQVGc1rf6UQ2AU8W5Wkvxzx+m020v40ofIGpTqDumQSW07oNdS",
+	"qVQROlpqsSGceRnGr9bju9H52cn3iEVKq0HfGQfx9zBYHSbr6hnZELqcQi6/ao2Xy0jqDSp9jPFsRkJz",
+	"oo11E0czu0VGznYOErHlIC/mgk0d1GlztNvmqDNF3SnanaK9KdqfooMpejZFz6focIo67Snqtqdotz1F",
+	"nTHqjsuUYBxxxaWWiOFDEfUWyrjeeknvfB9KXREuHOSzeCDxoaVh6yXVIUCfNBNyVKgL5gJFZEbwGpUe",
+	"0rJS2TIPB3uWQIKczVSKIVCgUMJNG9IMCqlSXbpqo7WldUIBnYO7tTLPejZXKRgiWlyYwdXKxVYKzrxX",
+	"Yby+bsCoZL256YLyqitKZww0V/MJlTmeKb5dimcqWJEAUo1CNF+u1/Ur9qF+c4s+oGm6idlYYhOnoTjY",
+	"s52AcToKiY8O9poDKsoBN3ePrynmUnXbK8rid55XRNicch4T314ZHw0jwsdV1XosOuBa+cCbFHtYUk7B",
+	"pur9PJ/YpjWTwtWDOX13/voEPdvvPPu+VGBI2jiv/JcXx+AcvYZf3f39zmHDaUyUOSWNoQmEVX54c9Zw",
+	"GjGciXEKpaPkRnV+/8fxP97cnETD/7voP7tc/PrLTx9Gz8be9Rme0XdBND/F+Mz76eM5s9W9GdkaFI9Y",
+	"RMV4ak1DAjBLBnEcXdt7llk04FdaMbGOn9hSct9Awo99vFjYx8uRPeS+OnEd5H54c+ZCy6jzi2PX+p7Q",
+	"1pbCj4OYW4fDLlR1duZ0ZP/Ijc2VwCKfhljYl2+x5hMF5J0A9k4gJFvutQK8Ao0tXPQ9uRGODo9WrD0i",
+	"ggJXmZAFL5OnvFrbQpOks8oYhRfaAM4XpLRkGIX+keHzALnyNBwhdQjhaA3JMdKXXesAVaODSPnNPBbw",
+	"IxQwNsnaGWn1K6fx7vj98Y+vGk7j5auLk/PTF6+sNsfbRPDaFb3POZus+3yzUD570bfdLpphGvEWekMW",
+	"HE2x8MbIzSU9tJqQ9tC9dR10jYMYRLpcN1P1tvs8E+zXQsfo7Pjy5CejPyqbToV+TnHRYSgInmaLlynZ",
+	"nZ39bteywW+Zh605WDq9TorrKaaBsopNJD8LeSGvClqk/zG2bss7TIMTazCQquLoE9PUjMC3jlSCmk4y",
+	"kkpNp51GCw4lqglpp+Rl6d5h93nnWaOUfPzpc4WX710VQLoovUskMFqpD2CdXMTCYKGL+81IxFnoIDet",
+	"oqHvQ8UHVZF3jjkqOQk+1w6KISpY0BLiV69CTaC3V+2PPmM79nG51pxq59eLCPaN46k3j6gARpaLGFEF",
+	"11TNIzkUHtSlX0hYq26DrpWzacmXjaqWrB/mQUyk5rLBKpyzVuREpphYkJDdUhNBjcocwFiCCE25EcBG",
+	"KX4LnR1bFldUOecqX6zYZgonlKGrTENNHRoi96aZPu3m3BaFChsJcpWKdxQcFRtVPKtRBtDU/8ug7ApM",
+	"gIHaEVyjwk7SndMU2NlG2IGuCaLDDVLY9Zzzm7fx8f87sgU3yVGZPxYYX8KQ/hg3avg3NqWT2qUAb61L",
+	"Ic08q72hiGw+Zro9aOITs3RDfUAuj7noS1O1T8MVzLQgBJYx9g258+Pz2Y88YbPFhVmvoOQqbluLtd43",
+	"M9sGi1E7kPAYzVc25iSSfFYfTb3T3Yjv7WxK0/HjHE5p15jVqSRYRHxjAhXDqpm/MOVqGg787JOkWFBS",
+	"/IdF4Uq2osxE3Zyh2Wm3OxBJrD6rFLZnr8HJBr627vGh+pX5X8Np5E+M8/shIgw9f/HAU1nY6oRYrpFx",
+	"IQs6JSpImtM/SH+wEPLnvtNQq7BsEnuQQwpH1BoVG+WT55JHHNbPptfLO6C0uLlFdRHHC7v/obD4y5Ek",
+	"V9XpNrNF9XgODB8zG9EUCrFxUi7ukynE1tvvdjp7dsMVTnjWAKrkaFipuhnsGtlzCt5lTyCta55FT0vR",
+	"uKRphVoFNJIGNC2md63G6nLTZ43mtWMKCjZJDYfDwe7zvZX+BCm8UPpuJ+sdKJr8eeormPvg3yixJU2i",
+	"xZX9BU6AlX8795WlZWEO9vd391c76AuswBZTw4YiWyQR8DRb9LoePN3O3rO957sHe89WAZXlReWDM7lf",
+	"STUX5i9yEOxvCYKU/dXMbLbFI13ikZWK7hCglS89kRCjk1RJVCiUUIxikyVRlVtjzUlyRFPGjJRnZpdn",
+	"iXA9CTDny8s9JiEQYAvnqx2HchsDE2qsyw8HeKHkTIRDrsoz5pK1s/4jePVqRcfAkHSSUUfIGkIVptVC",
+	"x2q8PjvjYxYJac1DrxDwQXFBg0B7DJHUYEw1krvpSEpNeVQl6Zx4hM5EVcpo1l8M+byAGwVmeDe1JtVc",
+	"VqslurTFcjVkhRjLY2drKwKpJmu/Iztfn2/VYUV3ZUG12MUFCf21UxvMFpW0xlxeg1TL3RZyc+qP9gaz",
+	"EL0+ff1BhcpwRzcGUt0dQkJ84h8hN9XN0qdevnp7/A/9mOQPl+fH7y+OTy5PP7zXUcUCT6BwYMrmTCuh",
+	"aovCbhUs1evzOvg2Ve5saYX9w+5e+/m21fDNld7SaSds9ZDqCG7DkQaLCp9nZoGd0sHTOoUY/mo9vkhj",
+	"vTIHO2vq4RWRgVzgBdTJiEqGhopiI1HzWX5SB3v15mSO1v5aUfrrK9KpVR1KuJntppcp++mNGePqHGsJ",
+	"V15ZiqdKM1Sl/eJBcpnbytz762Hnn7XQs8DEgUPYOHO2XWBFWRQHYR2Ni4ZMdUJAgwVyf3CheLH7g6v8",
+	"zapJYYH8+A9FF11nyey+u7r64U9bNO7V1Q//Y4+6SaLF7QwwDnXEE2cBRGn2EjGg+16aUqu6KZhkVrpE",
+	"zYbO5LUy4km2XIcqtFGum6HKZFRWvUiLXBQrUmhvbTFboZhgn0ullxekbV/Mrc+VtYnISE0Bzgcad015",
+	"l9vpqeLrqSLwYO7vJx3LmEOQpf75ZGAtH30hy2KTkMknHZaYR+P1AOQkFI+ezldomGUobpVHYZQ2oHqw",
+	"3O48+ZaLxUsKcVTo0YCJcRpzlE2GY8O0U6hS8XQ1YeDXf+EQ6manrm3llqeMrTL1OzfVApZZ0sdteeIp",
+	"Rd89Zzyh4jvkjSfpN0dpYiTlaZ5O9ngVuWqB8tYXuFTAZopQSHBEuLDIz5TFcKHq/c8i5qfkkJUwt5ZU",
+	"kK87bfqLSUUuM9bNgP0amGyZ8S1Dx/tmhHXzsbOi33rIrurBUd9RbbaTPgrSZkrKpfPkeAAdB5zp+uhg",
+	"JrChYiqIhWgQsQmJCoZPsetqvkg1xAw+dzoVYYMJhKsdv+lk7u+QOzVAHseFm3x/G1lWhbbcNqZbs0P3",
+	"V5cg9E3bfUBG/LgapS0m7cNxLMZVFRnlPdRFRN7WrUaK5STUkw0aXuOA+n1VhVOOkTf6+feZnvW6d2ba",
+	"w8aUVrRUnrBDdv76BB082zuUL5CX0H6rmz2BM+DornZQJL0AoLkwijD8jkMcizGL6B8kMyoOeTybsUiq",
+	"rTDSdFIzj4N7xXqMZ1mBpXUlV+eDqMWwMUsTAWz3FXHVGaYQv6uIJdMOBXsi7WWTyLRV/cmzbq6YR39y",
+	"/P06JTFS0VBGvxn+PSZHxYhI6HujN1Zx0uTqkAY6w2EgqV/K6ST9eVYMiWqQxc/j038zOtj9efLPv//8",
+	"x2nYLjr1unv10utbf2tWeJ7PMOdzFtl65YWLbFZG3oPKooh4Ao1ZxAkawDcXWZ41M69d7mNtL4HonOhj",
+	"wLWL1gim2ouJsaXI6ufKqNMyca8Rn1kkhWlV0dHc9KDRWzRdc5ZJ9khSVIfMkVnxUoa1n0sSqQ65Tbas",
+	"Ynul9jZToZf2erdLj9tNKszaYa+zDIIu1+H0OPtWJPVgk/dZN0d5SEs1JsBj6vZ0HrnSrXXHZVUWI1/S",
+	"eYw5HFGGZncI1DdQDoWsHJiRUAeNKJ+s01AFH6wM+yzAYWVPEuUoQB4OpW7BwhZypywU42DRHxJi6U6y",
+	"oZe91FPElMSwVn27ZBJrIsUHTVh3ps0G6D2qVI9UFQD1VONtuNPo7aeOcF0TJmn7oX9DY490prpmj37m",
+	"dZ1uHjkf+YN5vzfp55GsdUmMRrEqrgHWYIDDfPNaqXMlcforFXqbDpDtI1duo7hGNwyz4zWtPPngW0AF",
+	"W8xldtvrNpSqjnHPiziNOhVdmjZr57GJc3iLTta8b7XUwCPT+SOzsMmWpei3sdtUo0G5hLjE2GKds2w3",
+	"nlSpkVfTZlodZ6+iZFCKOJbjVWVuCdWtbUp4qqZJ2rHkHdNw5Vb/EjOB38iBtwn3qtKndWP7fHhlIcLz",
+	"YC9r8h222886h4fd/b1ne+3Dw05d269OP7PfJeSWxtC8qrlX9cSywYYrX2bzmzlqrZOmX2ohq3BptScK",
+	"MOv+nFAgkh/H/wSsxUJK8rK1FeKK/olHmd6MpvEhAkYAtXwkJdoqRS2RHJemc6P8sFS5CkbEjEQGHmTa",
+	"gCHTBszSq/c/p6tfLSJ7Sr35VrXeyzTsy86pEq+lyKzAbV2ZbswCX+dbCjol29JmyXBIPEGvSd/SHa/w",
+	"sEWVrOgwB3CDlpuf0FIK2EbbvHU75H05qnBxo2pmXCZP1e+straW90T71mkkrCvZQLxsKUd9GzrsisZ0",
+	"BXxI5ru5rprZ1AopK3VnRP0jhPU/oamwR3JF8opCL8cvsortYFJPsTVw1VB+zND71IASdv1oalCm8oBF",
+	"ZjLwG2edLroIh3Y397W72e5yidggIFO7g/9wb/8ZmqkRSLUZ4nbvm3bGp92I6vRfAm+6KWPsW9pDrfEu",
+	"3brJlEaWrL5wSa034bqgSUR+X+5WNzFL0B9dUAHILTU+4/mmqrG/mbheWmss5Y6a6o5Zptu7dNRS3QRV",
+	"s39VQmoDpW1poy1Vo5X4qkma1D6cbM+tIb3RiZn2IxduK+0VqNZZWrmRCndy5lKLDDONyyx0WNG563Kc",
+	"dDSD9opyIlDCR6hMDW5Uy9JEwGRczRqANMAwbtzmEcyW4crQCEocMaTPtI4QDjgzoVCqORj6e/Ncvad5",
+	"aq/ZBoUR+yBabYW7VJNFwdAcU5Gt+AqZZSJaWL8KNRSbx0OxKpfo+cHe6pPZNOCvvCHQ5F8NWP6l/cPD",
+	"zHf22vYQeUWZtg9x03pTObUNI9OuELAzfPvuCyurPU7kDjytQ/1Ve3/XkLirveZ4obvlmzMaNCU45HY6",
+	"StYgjmgzIkMiFQGy0qGgT0LVEmRj/nKN4XJ4aZcwGTS2rmTGnWQiKETKCcsS9uv1DqnT5iWJf/qYgkWZ",
+	"0xKhPcyq5Xz5hLdY899SLdGvXk0aorjQOHSbi2l3Yqkd1qCZZalALgigsMCPF9K4n0MyTT6jF+qxRGhu",
+	"2rtqvWZln8t0ySA30tro4S0emdwoVUwXucUmCnCY1OzoBuK62DEkqCYjbU0xi50YlgsPVZk2LckcWcXG",
+	"CcRBaI8A5mleMQrZ3Mq71uufkO0OUf+hTAOJJ5XEWsBVk0yagTc3Y6e8aWr9bIhcwR6Nr93w9WnsjVWc",
+	"E8Q6b14gsJRfs5NwpfonifnsGcW7iuxGBd3DeQQOS6ePdb0khkvtbsFdYiOECwm8qo4Naty/GQ11vtiO",
+	"W81Od6pZ+T2eeTysIKsruzbK3HgMeWcwssbeXKih2z23Wd+fU09GH6E26KMRFuXc0C3K6OyRqNpA+6lT",
+	"Kr7VKm7sSkrJxFoDZorDhTa5VGjokWKV8rKJHD1KuSeGJI/U6510J1HsTq6enAK5JkGF7GcCr3YewbB7",
+	"dBwlZuEjOI2ytLGk9oYSXeqEeBixaS5yR0kDdk2iiII9wRdckKl1ycsFZ+yNe1RxA8XB4WgDcmX/whHY",
+	"tPJSqQUJ+s797/NXl+f/+G9VesHRHdfUr+9tqcHFIMJnyzKD9cv/hJd+/z+1W/acJykdxRhied3CmE1G",
+	"azkpAT602636Ti4rrrJxmc6HQLhUJqJmrmwe1y0Plaub58K+tGcnCBJQoKINhIktc/PfTUDOTEDbUhKC",
+	"QUA9mNtjgBZSYOlmRNL00CJsjqlNgsnL0iaQ3FzNtolXmusKVBu55vvdWLfYVT2LXJXFgHPljqBtEcCX",
+	"dgt3dEGHCnKt2tMfIzbX0SLQb0S5+I2wVxAfQRD/q0s8ksAksb+ZHhosllxUGtaF04HOhltv7WByzgJS",
+	"GS6oetfoisZHyL1pRiwg3EUB5YKbUp+muq6coGmaY1bVVEvF/pSqxM1rEjB1BHxNyRz+YZqC2Vb5Qvnf",
+	"j7X73WI6TLE3pqFWmNg85CYUnG9cIqBQBsCnPNt4SJsVq0LKs3n82qRIys8/1hnq5kk56RpYS7+wIcLI",
+	"jEli8wtt4MoxhatPTfP7v1k6/Ea5hk8oBi9Z+0yq84ZKZn4575CXXEjDqJGdbG1onW3IsDRoaGNUXZbz",
+	"eRfUvXckrJswWqIQy3FGPmWmGEO5RnIMx+ukxeRBW21N5Mffo1lRkCqPY1/kgbiHBNGEDmpnhT4t6fAQ",
+	"JGbZlYpuPqZNGPY8wjkCtGghdZit7sAl7anAIfpJiNmHMFggj7EJLXU8htcY7II0rsGPHv1Af3798Y/T",
+	"znt6yk+nYvbPk9OD0ym/OQ3bLbLbbnndIFRaKo0I79MQVL51+4zIj/b11F8QHKmQPK7956tK6pdLkeXm",
+	"Ulo4tWA//3qpkw8oqGj2s+/MvKpOZeNQ0ECnisoFJ6G/4hD0cHUnv82aXmTWsaoRl1peN6sU6xX/ZD+l",
+	"ivr1a/gXeE1uH3Lg5VY2/Ux23lYWRUfhabgmU3qHaYCwrsoN3YLtSWebJ5ndLQkvny1miUY24KKLMYsE",
+	"iRALVUBpCKVl0yw6sIxUyVnogh+RYJGGZKyb5rgycVanqC3NTZM79nG2kUpnOuKk7ZxyRTxJ6NbewHxj",
+	"pZXbmaCh1gpfqZeht8K/61av2yJl/UTCAvCba3il/c2/2bbbihnZoywWNBwhFo1wSDkU17vLGdpKkWKx",
+	"drO76IArtF/M7LMWpmtgCNF8yB4r67H9B7A/k9WqmzF3fxXF1MzTemJbNHOTYBsz3bsbuMk+lVm7OmQr",
+	"Gj8rMTtj/cixa5g/uZWzdTqJ+YxA0+JMXm7A2AQNYugPDQnqTtJBkkVZRV8rEwmxJG9LaptVuNQUWNu3",
+	"Nwpk/+N08FOtJlaPoeUDalrjdXd3dw8d9PHyxEFYqXA61i0iScNiNlQJGerUjRebjVSy0kQjkEvfFHRa",
+	"Dk9zGjfNEWvqixJMLvB0BjBLde449inEtZXTzz0WiogFbi9RsR2ooM1Ns0U5D4z0MBSxgLSQ62OB3Z4q",
+	"haCaqwKytdBLJfxR8t78OSJck6iGBbajmQRXR2GuiWamZIsqYIK8iPjKI897mVIfRYMqWRkFk9NQjyuh",
+	"w4NJ/9kv0+7fr9/vTc7+ODwXu2+957/66TDTp7nBA95/9ffjd2dvX7X1347+29V/d/XfPYiiSgqq9My7",
+	"MhBbrKXMFi6v+p7d79vcfNZo7JifncWoikiSUyJXFb3VxZhVlC9U8PHYFJLIIOz0BebU24qCm188my4O",
+	"hQthUA77yqv8qX6c4SXUXDB58BxPwPekcC6ggwhHlPCj3MmG5gRw+jpmnGTXq9TlrL1Kkc9M2irCTEuA",
+	"oryAo9yHqHusVD42q6/yTfFN3xRV141j9jqHe7vtveqaxck5cxL00rfVQ5b70Og1ornpbCDfDQHccu8B",
+	"5Gfd8Z2rHOtteP/h/N3x28a3Ases5gENYOvmZYoLSFMONI1GhAsT1tqDngnKqZAs+3LfT4qGS/0/X3yN",
+	"tkyPkCJFrVVrWpFbjW+dyYG3KU2WIhvUUTYbJj18TpWGO4rY3BSq5OOIhpMVMasrNy/DC1Zgdxxh8Qg1",
+	"mOt0x4VF3WZn3BwSpB1ylTswk9Bl1s5GkKUiyoAelQWY7TWV71pHGVbmBRbe2FZ/jM8VlmE0gK7yIyKW",
+	"HA+VVQwVwIiGLJa2Vq4HFeYT4pvAlVoHS0p226rQSFUiHFWUdFXsxGdg9JEbqvJB6n/R0H3+q9aTqBSU",
+	"5Uv94wZl1SAJQTXkKZuGaVsdVSRhMZXzaHwqiVA9+PMG80+7vnQMWzW/C4sDUZy/x0TfhhMyy4krr16l",
+	"OxyeK0XOWFi8B7Uukat0D1ca/JomkfusO3bRd52ptLqfPztoj1UWocQTKLBpytF874DCitxo7laW9hYE",
+	"TwuH7kVdbKmGldeR/vPKgFuUFT21RMt4MurLF1z3O0fSd9JHzO44X5husqa+UDdUxOjqZTkIQcKqSIEK",
+	"GIba4lBBXCdnpiGK8j9jzJPyvbScEVDfo8pma3lUJWyrMtISM7noZxytm2m1Tpy6TpWziP4tdRs13f3k",
+	"PBL4Knd5dbCN2vP7i7GpVIUeILRmnRD6JFiNU58Ar0sU55aqUa8ZNhnSG6OqnTNvQsS7X1BEdG3PQjTL",
+	"qnD6dr2SvMvD51O+Z4/gVX4yrgN4y05eR/nX8r/koFzC6Fzq5w2nMa9w8xo2VNHiLclITYp7Z6pEmo8k",
+	"bpfXp68/NJwGNHdsOI1MU8fqr2/jKAN2WpXKlbpYtjZLQZ0ynOF5XkPqHDwfN/4TS+9/8+DUUHv+Q7wq",
+	"tqO2j9BBuXzWxuYcDRbSaqHMdyR3CJFPpyQEl/sRgiQKNkR/kIgp9mq6RLbQq2sSLVRGua7N4Uq4JJn0",
+	"xThi8WgMSR5DGuIATlOHLEI6+ARaPSJXMIED7iJP2lGQeQqisVycJ//eFSd85Xpw7fyIUYRpCGdUC/jF",
+	"4ll/sEgF/KfE7v/tcwPPaN/DgSTJRrfT3m84DUlm/Snvq56+upAx0B4EzTU67e6eKuumLko7L3vVY2Go",
+	"FqGvjy/1O6CVdn/G1NfatSZjeLv5tK4+py+aT7dVH0SJEAnEgmXf3C29udBBWiVd8r1J7kvmWu5DcPHA",
+	"NvIgP/T2Ux0wJJKAaHnUrdh8oe9h3SyVl4o0Uu/oY52ifJpuVsVF4hH5EUbeZomrpsoKj780PMimu66n",
+	"AsP7ztl8u1qwwtq67cUN/q6EUxs/vKRm61J5giXcK7O0Tnnzk686SzT0/CdXppyjC/qH6hlTVCR40sMH",
+	"lIo438y4hTSuq5sam3toEDBvwtGAjGKogr6H3tAXMOYA/umomkc41V+L0Qbf2IFhB6X4hnRpapvbxbVb",
+	"60ETLr7WIzCD2s/Y9qb2w7n9W6MucWaP139qvfmlWLJW+WGDSWs/tB50OVxc/6l1PlaqYJxuQmFxM7iX",
+	"xancwuQnnJ9IAUAnQzd5lClRhxUdM3tYyW9T0WZnuKByS02bzwIqdO9+Y6InXpFEO9NiQIM+ISANAsxV",
+	"pWFdsspmtWfEdNleBJeICbBR1kFShlwC6CAvFoiG6OPlSRa+KQ1jKGoxZnEEgWlJk4JqIKRwLleG0WLJ",
+	"OBQVECAd5E+PTQc0BIvHwJXaLZkzQ3ScXocDm+QWVLoZKKOTmdRlnxFVDBPPZsECfYeVu2aM5VVV4+H7",
+	"9EEkGHtSIulrNxa2IeU0mawZwffkZSOQ/KrWTmqfT2Ds4wjU9awNydhWDP5RDkqOnh9SXN8lvidTS3BF",
+	"XVY1bjPtYB0TZbPjkf8QDSRrfX1F2oi90aO8XjpPXJGNmjs6kWPXOE/8PxLRIbXlLR8HgS7BxiGInpg+",
+	"EkMapd5slf+b9v/kYzYPEZSGYmGw2GrKr9Gxep8bqyLaNwtlv7WkFWs+2BiTIGBNo+4tD9jdQiqyEejw",
+	"2fvMN84s6tI6o5zHxH9DFo+ao7y+ULqDnHgiCdG1pEP1oXntjOh0uqXAySpjx8bYgKEsNu3UKXm9CrSg",
+	"o7AZz9AU02DDVp0P2oBzWTPN8jLdAoeKIyoWF/I9Cr4B5ta0B93XlyoDTLG2I5N9kSQ45bKaoGSjfHGj",
+	"p1+bay0Aiq5COfld+NdrQ5g//3pZqgF1nCn5oDYJNoiGTlL7gUXI3bnu7OBYjHdgoKsTrnQCTz6PKgUv",
+	"YXl5+PR7+6p2hLXLdlpzopfUmnDQBZ6SCyrI3y6gS7eDzrAY/82ABmGlISRiw3uTAEAexNQjff3ZFB4M",
+	"hkjj9haaaw3ZknL0cqfYEF3Am6RkhAO4AA6u4SwVogsgMrqnC787SYiCOXlX/ocRCUmEhRS6crWpaF2F",
+	"V2FTnfshKsgU7GKX+q6D3DSsWP5K44rlLxNY7LaQOjrVARweDiGNH3X/tb+rfB7Ac3hLfuc1pkEcaWBc",
+	"aZBTDwz+HV0A/6//5ix0j+Sm+qpvqgqdaaFjHRWlGMpfuI6wkUP22nsttNfeRS6US++TGw80C1fKqasQ",
+	"6VqvDtrrHiJXzr8Ph9F6hC55ij6Gk1CqGdCvQRUb0b7wNAQlKfLrt9J1U73PkYejiBKO3GyTBPdI34Zk",
+	"f4kqJBRy0sSH9qAcHlsg9xwLAi0TXfhG+rt5xgLqLdwjAB+HvpzRfns3eTBtjuDKZVIfAxphIVGbqoZi",
+	"uRcsHCH31SUeuQ5gT1IhsVQbT07w7MPFJVRJ5Mg99cl0xgQJvUXzDVm4Djo7vjz5CcB9+ertq8tXaMxC",
+	"FkfIPR0232HhjV0HzSMqiGrIi1w/WvSjOPybiGLiHqlChhHB3phwU5hRzk5/cI7NauDsrFzdnwFSjeSU",
+	"0Y+vLnU3J4y67Y5JKxtSaDaR1AaEGbk3zTQDDTAs7YQA7VoV6+shdxYPAuq5psa6g1xOgqGr6E0wNCAI",
+	"EMaBM24ScIIk7STF/CAdjSsiQ+i40Eo9bXqZr/Qn98SwtL58k9u6glwA6pGQZxOCj2dy4ZrdFvhWokBz",
+	"Od7b2ZnP5y0Mt1ssGu3oZ/nO29OTV+8vXsEzaX+KhmItDadxTSKuw25abTWGzUiIZ7TRa+y22q1dZRaM",
+	"QbLstOYkCJqwCDv/nk9469+6gOVIBblLMQnkLW2Sxo9E/DyfKBuGz5gESA7qtttKjIZCd9fN8gXzRiUY",
+	"V4lNeD/w1DIvhcqF6J0KTPHk2ijTY0ivoelXDPUg4VEd3mr/VgL8juZmOcHb6P32yWnweDrF0aLRa5wB",
+	"EsHHdQ3SjMxTfBDCxnXwkRQQeAQh/ZJXSCGfxddGr6GwEr5p2np8lszydtm6Q2+aMzxS7VwjDI3sbD3x",
+	"TjK9JzRLTkSb3PdUsOk+Hql6ojpQp/uUGpp5rpyP2DtY2kM/1zHoB4upqdrmLcUmQW7EzlhMgzxQV3G7",
+	"vev9fz7zIDBNDoBLRN0A0lAX8uCr2zuZ+43srIvw3Tr2Ri3QJ4kwqVVuHed0lVHTU2ZZg5cMvo1JMFuB",
+	"b1LZmdGmROZKbHtLuVBeVl5GNtvc0iFgKr2mgSDRmbzYuHXKgbbBQhGT6XQDlVATHP09VnVvTPqFvKms",
+	"jXoM5IN8QFWAqv60TviHNGiV2ESzwa0VsBSsn3rw5IzHZTAZMKRsrAQBbtb+ttrFC3gGvr1i9yR/uaB/",
+	"kHTvajwAsRf6iU/3KBnUZCB6u5Io70CJCe3JLySFcrPc3NBNmcImZNGLCFZeZMYtNKVSotQU1iaql9Hi",
+	"PA5rb8qvmIragzMq4RuyyG4j6L8vmL/Y8g7q7LDbvGmsCzHeM/bYMOdltEBRHPYyaqbUAqlAcxYHPvQT",
+	"kCod9U1PvgmZCcC0bruzZQB/pWKsCk/YQFVLB05g1VcNlkmaAlVv18N2YMyt03jLFHCrxifjNBR3oigF",
+	"dqY+SX2qAtujJLp2PlP/NgkZJ2VyewnXNyQ39Vh9ChqCoVR7/ObUXOaue5YS6yzUCGtqDg8johOWWuhX",
+	"ML+0Eef2dBsVwHIdTO9vg4eq9QfrddMtdypV4W1s66dHYTWvWRxuTr1boMQfidhsUxLpZnLN87ui8ky+",
+	"Snq7LzGoU3OejBi8zEi/pK12mubzWBh7ojtE3IGT2ITHDlbZDjsRuWYTkCB2xe0c7n9tmH0XvfDBMVNt",
+	"gd9CL3TjF+XJVTKO3IikZbK0jb2A6Vvp2TvXh9FSHkLlLui8Ao5T+WKdKPOYWK6mqKvRmZ6yW0Z0JnQq",
+	"oEF0C/0HvqqHx6JJ9qR2FGEvCfaTFvu1MtgLpAJf+EYq9y871EpLzHsCJlNI5son/jRtpssUxF4mMd9J",
+	"/q3OTZ00jR9cTo5yDimHG5w18S/N7Dons0DSreIqg4Uu0c1CsjFniX0qmuQaytMsdR/Kga/UuHU5weuI",
+	"TWvT3iVb6mfUB0OUI+wJFiFfRVDZPGswoOjYW8fNfdz8Jzi5/2pzctvBU+7PdPWWwKbrRW0E2ac0bd7u",
+	"gl+yeFJO+qp2hAZXHcRVQCpwNCJiyTJaSl9W5fdXLeQX7cRMCOP+HZm/5vYv13LIkZxAqkwQs5c7svKp",
+	"sPACuK6twIQZiPGOqW/ajIju11ylRoMsNLXhz4nqhrweZ3hIQZuHtJaV1t3ax0+YTy7kWyz4caqO9kwX",
+	"CVVuxnQocBCGyChQ0kIQwXO82P751DGf6KBPOJoSDHEiCi0g1jsItSPUjsfCIVUFAioc62rAF4pYGvp6",
+	"+LW3vCkHhNoQcQSxDJyk8QgSXSD5E/pxQCH07WPERWn/0/iIfASfjoDbADdMCNYSLgMDTKOi7aHBPUkD",
+	"A6hVDOjGI4WOSio6TVU8AfXOP5L0Ly03fUsFOUF9KmKiZ+ZjFhCDFFvZ/M+lOLzfPt3mMOLVje7uKTKN",
+	"oDSMincUZ7gZVuiAw2rL9lg1nsk13sH6WoKsIyJSC0CHg2mRCZdMu+g8wukuQE+Z32gQH9jPuASzJUDE",
+	"RzRsoQuie6Xm0eMeuBMdhYjeBcF0noqd78jXf4jFfTGcCsZfaq52zXQosMgxihELSdYDRsWYxQLK/dwz",
+	"P3A+F1iCho0nDHrT7VDR/hX0bqI1Mz4/sPRZBK6IrPpEuYoAbKGXjIYjRIVmnRx4p+JRptl2edM/zp48",
+	"7X+cPSXt9diinva0Gql7tgM7Fiai067n3qdGm2n4tRmCJsk3dvSsbuHRQm+K4fyW/hJylbRkGjB/YSpb",
+	"DZiKYbfFnVxq6fqQmHrTnM/nzSGLps04Ckgod9ivj0S5HikPfUgGOomprGj1KGqN7L0qhqdCUb9zTyCc",
+	"90SF/vZQyJqQCeh+D/i6t0UQAYkgJrQKQnMoQrnpuwcgdB4QBEhO0Z93zGmLg1R2kQ/kDsoqmAaSuDWt",
+	"J9mFDBr+s/l9GCyJepqGpWgGwMcsEkhlu2xA/tdJopNdWVCJUF+A9NAZWw9MfEni6XLV8dL4sUx4paMr",
+	"aLqQGek6qi6E/qnyM3UmgjqtgIY1JCKVWihy85k/Lvqubi7R99tH19c0pHycS4Hbpn3tMb7Epf8jEScw",
+	"YF10lU+9Y6EYP4AxrSCsYEUDGgSIMzTE0dZcqxhBCRXk6aUxKy6/pbsIFBZd38n7UeHxlsevVy7/Cb9+",
+	"gB2AaHsNThpsD69z4pAK5/cYh4KKhYOnUkm6iq5COTE8CEgfUuVhWH9v4uzqEqDP23LQmlH2QYACGhLe",
+	"Qq8hsVz+6CXN9BPPlseCeBpyB82hpq6ma5MCxoZIrsBbGirDB3lxFEnu2ULnr0/QXud520EfL183nxdO",
+	"907UgjRfUj5jnNY5vLM9so1zvDKyOQhzdHLxf5sjnar/XIVt78h9pvi8I1VUqtK3HjMQ49cxyyaS0VwA",
+	"uDYKykvMSTBcGR33jqwv7e8S5XBPWsE78jiRa6uw5klGrc1DFYXLIhTgcBSr/K26CJXQKmTnLj1wf6fH",
+	"rIthT/qwVE3qgTI+VCInmwVJ9pw6Kq21X2qL8iw20UyX79z7dNg2kq2+5P1OluKBtjzMLr3Z5MzF8j4n",
+	"N2ul+7zP1AX8z8z4SVbgcZJ+0g14unk/S2H8whN+UK4y5noElo88Sx/a+RzyGrk/m9Ne8uS3DKDtZADd",
+	"HQmqc4G2t82fHosPPZmkoDvsU630oK+YJO9Rcj6OtbUUY59+qtB9yZ0d7AUrIp+9gG8Dvy3xuFEcEK6y",
+	"Q26wJ0z88CyioUdnOKiKyU0G1K8b4AVnyUO3S8HBAxbrEOsJDX1pO0W6yW8VPOb+OuCYxsFfQQSwFzyg",
+	"Ras2CbpD2GgC0NkS7esF9eoZeMED8PK1rJs1GfmD5u54wSPVPvCCp1z4wA7dF2r6HPs+wkB29chstbhJ",
+	"MvgE4WJ5/h5OWn7DEUgcwpPqPF0XZ0MxJ6qFS+bcW+06bPJcdVGeqxZw0PaxHFVySUDQbUfnvhdCu3yU",
+	"sJHgJfFoVdyj3CBf398Gjz/mE7VNZmcV1cpP+Gvx+GW4V7PQxoPIAamV3Jf+v7mMqW2SLze9BZ6QEOG7",
+	"ZWskuHGJJ0oRlowI3roWN1pSe+OBd/rTw4vFJ2OP1xci9apz/KcT6b0Imkcq42FH3advmG9LMVLBs01I",
+	"DxstDZyBgSdq3NbtctXHWQFTZe5mDn6rS20uDWyC1781r7HY46phOZSEDAJEwyOkd8xEw1Wm6+oC7nVj",
+	"cjPF5Mt1R0MeT0mk4+6qgdGxeFUgmVry9UDK1PQvg/SGLGxw9DIRHn/hJhNWatnXKma1XB2SrC4Omelg",
+	"tF55RqgLea+BcVkSqIpnJjdiK0opkrJoYYLbdUS9xfNQUau06FKuIH9AkuWOuB/VkPuXeGfQ/v7rOIGH",
+	"RXsg95SXYxjZI3h9oYwdcKOWZ+pHzUXue/O/loN6WK/H8U6prXq6/qlK+L70w/k8Adanv+WamXp45zP8",
+	"reE7eChKhe98O9LfzpH+HVGn2r/wGNjw6TGY25PxMmy6lbV8Dt+I+/6k9eN4HioR+un7Hh5C3u0EeKk7",
+	"QinYePS1sbi3uNK0DPAIDRY6Ow+HPvo9JvFWzIif2BwNcVRSZaR8HJAxDf112VnFHkP/kJph3L+osQ9g",
+	"dz5lQxJW4SEMySn0T6uKb9AbV950uLF80wFhl2/6pRry8D4GWy1BgCVpqiIWs0pXle7yuIbT71I+8cWH",
+	"3sBUHir4xqCGQUV9oYyKcKOWU+NSe2u/OTXW2O/HcWqorXq6To1K+L50p4Y50ahJdst1O/VwEoAzkFZD",
+	"c7SszuULOeRH8nCS4cHpyczwUSgKPl5dkwUkIEQ7kRvKhZMUw1IZ43DHZ5KqtsHnpQWtTro6TrvdNt8f",
+	"LOBz67L+5Sj4Gf7WcKc9lIyA73xzp23HnbYZ06r2oj0GEnx6DGn6ZLxoa+5gLefZN1K+Pyn2OM6zSjx+",
+	"+s6z+9CrtFDbmRLO8SiXJ59fnhcL5OpBfWhsziIpZt0J9LDWP8CtpFtvs+GQE5Hcg2x+OoXMfi5YRMOR",
+	"bkQ9jNhUPyOYewRT1eHT0IAaKq/IRx00iEVxPMIBZyjEUcTmCKOAsUkCl5IjUGgzXCh1P8BcoDGLoxZ6",
+	"oUeZDhqEC2SWQdX8g8rsjq5YBQ1noQSiQFPGBTrYa6G3jE3kTKbsmkhTAalZwyPadhjQICC+NDCwFF30",
+	"mkSLcji3KiCh9+D++c05wT4eBKTAd8oUoRfEFLqiXPXtUMW6Ll6+UfUiOQElL2LxSI86PjtFERFxBMXC",
+	"KgOzUoxq2LseP3sN5Ys68j/d40P1K/O/fB/kFZ0N2s1D1dygt6S1QX4NzJ4oxRWqd8P8oEImnrJwJFeC",
+	"RqoxdsUsVccs2/RY5JOoufes0ylMpN0tdZRYo58F0OER9GDXLbETeqyCER7JQTlk0RSLRq9BQ7HbVfDR",
+	"aTxt9A7293f3ATz1u50AR0NBRiSyQfdaFUej3NAICysbDsOA2u6xExaHwnz0vjqbfNlFXACJH8DtJrkv",
+	"FsDgiZ9w04zMSi7ZCrjArRVuuAsS+no+T04ve8KJb3rJ5OrV07g62/70OfEInVkR8ALQRTvYLLZizmGX",
+	"SKRc2sY2sFcuDmgf0wS/1kDbtdQtgWlQeaxxiWnw1HSBF2REQyVJEh1JUzkWoARonZnyTJBvyOaVXdRp",
+	"6FXIG2kWNKXCV7tNUgJSqqYIPKpukDTKfbig9eARxMzyeJBcBsmeSm1POWjX0j3+9efV1U273by6uum2",
+	"r65unr2uqYH8yAhU6k6NEmj+ldPIjtCchqonIHJhZVM5ryySdPZvMRdNaH/UPH1Z1SJqr314UK9HVOtv",
+	"FapUzSqXMJkmFxHB07xuBHd6Kpj5KvSxwD30+fYqXLeK5QWJrknU5HLRVN+0FnKzL3cRCz1VslLSJeIC",
+	"h35mkMYut4dcCYUrNXuMNIU6yKU+XILqZdDtTTA0YnLPpKmSvseP2GxG/Nx73M9XCXO5avTQVaPTvWrc",
+	"uqpJpqqIK/cPmkgJxhAP2Dx95Sxig4BMC6Cdqaup71UtL/QiaaFjadxM5WoENARsihaos484mhAy47qi",
+	"p2ncidhsO9z1Vyy8DPNQJsQC4Sii12QTDUFz2lmAw+VHxGcw4qsqyyendP/qHCycxGM2HOZ6oVZXOlUF",
+	"+wo7FFGPNAeMTVbskxz3AoZ9XZtl5vUAOyY/ZYxVFvgOGpPAl/J5ToMALm1esLZGCI4qCb5h/M23aJps",
+	"NI21/OU6wTScRNeS8HTJzOUbd6EGH5ux/+l1MPPr8UABK3rHEE53wWx8aTNtBWthSF8PqRXOkp/mfdfI",
+	"fNC+O7mZPU4ESmF1n24oympAv/SYlAJp3Y2y8qZ+8QU1C3bckfTyjz/M0eEXebB/Hztffex/H7v66VFZ",
+	"1JM539/qRtY6/f9SSfS+penjnNyvRtWnf4R/j2JI2wpLEl8ujTVxf8EV6guVBQ7k3cfciRSKpHUNlKCo",
+	"1WAg59pYFTdklvrLbzaipvJIwTo18OkpkvqarSs0ZuXpOYYjqCXk/HGjM1B4aq1TcHhijaPwHyNMw/VS",
+	"5F4s1oNm/UMuPYl1TnPhkfWyWuERVVLm63CDKByz0N85m/OtdXGbY6iJWc81GZePAODSqvZtMJVN2rd9",
+	"o5gHpZhNu+MNIzZ1BHPghN0xp0h9Gl5FV2G33T1otg+b7c5lu92D/2+12+1/OsmNbuEGRGZxp9Nub9g4",
+	"L5IUcse+ebA652z+pXXKMwS9VpO8HGEXO5sPCI5IpDuaNwaYUw9+fHJALTakXFYS1F3TzJpyNKQBgfBO",
+	"ro5nG04jjoJGr7EDuKfh/Gxpe9qMZ47pm84d1X+YZ6qPxWJcEUWptEwnoxc44CFRza4yrzC2TTkOEXtj",
+	"GpqjHTZPCgdnACiZELZieVigi5dvOBwNzyI2ivCUQztTCCjI1VJrwuvLL/kY6iMKylmgfHXJY5kK/7av",
+	"MzTFC+QzVTWXhoWc4WQZAtvjSUJXtnKebeAFCX0HQoEdNAc1vRhwanvqpFQMK1sOz/aEPqzRp+wUWiln",
+	"IyrhrMayfipuQLeRhNPRzNcMgdiXz6eqMHQW7XxqwxhoCw3nEwrCbFG4zOegCNwtUGPEAsVysT+lIUSY",
+	"Z0weJ6+mOrmGa47dweJU2KxOY0IWZoj8p7lcqD3nlJpCOGmxVSdTo9LJJnU4uQB4J1tdwMnVk3DyEQVO",
+	"IZbLyZ6qOVn+5OQPSB21CerHp+RmeQVrvu+T5MLXJJA6TPkltda97vpmVvNBV/CT02Dz0Da9b1hWE8uu",
+	"KZlvAz9q40RuhpUbe3v7/wIAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

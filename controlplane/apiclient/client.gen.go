@@ -355,6 +355,67 @@ type ClientInterface interface {
 	// Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 	UpdateNamespace(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAcls List the rules of a namespace
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/acls (the `ListAcls` operationId).
+	ListAcls(ctx context.Context, ns NamespaceParam, params *ListAclsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAclWithBody Add a rule
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+	CreateAclWithBody(ctx context.Context, ns NamespaceParam, params *CreateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAcl Add a rule
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+	CreateAcl(ctx context.Context, ns NamespaceParam, params *CreateAclParams, body CreateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestAclWithBody Ask what brokers would decide
+	//
+	// The answer of the function that brokers use, for an API key as it is now, and what made it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+	TestAclWithBody(ctx context.Context, ns NamespaceParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestAcl Ask what brokers would decide
+	//
+	// The answer of the function that brokers use, for an API key as it is now, and what made it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+	TestAcl(ctx context.Context, ns NamespaceParam, body TestAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAcl Take one rule away
+	//
+	// Corresponds with DELETE /v1/namespaces/{ns}/acls/{id} (the `DeleteAcl` operationId).
+	DeleteAcl(ctx context.Context, ns NamespaceParam, id AclParam, params *DeleteAclParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAcl Get one rule
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/acls/{id} (the `GetAcl` operationId).
+	GetAcl(ctx context.Context, ns NamespaceParam, id AclParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAclWithBody Change one rule
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+	UpdateAclWithBody(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAcl Change one rule
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+	UpdateAcl(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, body UpdateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetClientConfig A ready client for a namespace
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/client-config (the `GetClientConfig` operationId).
@@ -1238,6 +1299,157 @@ func (c *Client) UpdateNamespaceWithBody(ctx context.Context, ns NamespaceParam,
 // Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 func (c *Client) UpdateNamespace(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateNamespaceRequest(c.Server, ns, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAcls List the rules of a namespace
+//
+// Corresponds with GET /v1/namespaces/{ns}/acls (the `ListAcls` operationId).
+func (c *Client) ListAcls(ctx context.Context, ns NamespaceParam, params *ListAclsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAclsRequest(c.Server, ns, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAclWithBody Add a rule
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+func (c *Client) CreateAclWithBody(ctx context.Context, ns NamespaceParam, params *CreateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAclRequestWithBody(c.Server, ns, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAcl Add a rule
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+func (c *Client) CreateAcl(ctx context.Context, ns NamespaceParam, params *CreateAclParams, body CreateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAclRequest(c.Server, ns, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestAclWithBody Ask what brokers would decide
+//
+// The answer of the function that brokers use, for an API key as it is now, and what made it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+func (c *Client) TestAclWithBody(ctx context.Context, ns NamespaceParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestAclRequestWithBody(c.Server, ns, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestAcl Ask what brokers would decide
+//
+// The answer of the function that brokers use, for an API key as it is now, and what made it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+func (c *Client) TestAcl(ctx context.Context, ns NamespaceParam, body TestAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestAclRequest(c.Server, ns, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAcl Take one rule away
+//
+// Corresponds with DELETE /v1/namespaces/{ns}/acls/{id} (the `DeleteAcl` operationId).
+func (c *Client) DeleteAcl(ctx context.Context, ns NamespaceParam, id AclParam, params *DeleteAclParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAclRequest(c.Server, ns, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAcl Get one rule
+//
+// Corresponds with GET /v1/namespaces/{ns}/acls/{id} (the `GetAcl` operationId).
+func (c *Client) GetAcl(ctx context.Context, ns NamespaceParam, id AclParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAclRequest(c.Server, ns, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAclWithBody Change one rule
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+func (c *Client) UpdateAclWithBody(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAclRequestWithBody(c.Server, ns, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAcl Change one rule
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+func (c *Client) UpdateAcl(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, body UpdateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAclRequest(c.Server, ns, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3737,6 +3949,495 @@ func NewUpdateNamespaceRequestWithBody(server string, ns NamespaceParam, params 
 		if params.Wait != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListAclsRequest constructs an http.Request for the ListAcls method
+func NewListAclsRequest(server string, ns NamespaceParam, params *ListAclsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Principal != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "principal", *params.Principal, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Resource != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "resource", *params.Resource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAclRequest calls the generic CreateAcl builder with application/json body
+func NewCreateAclRequest(server string, ns NamespaceParam, params *CreateAclParams, body CreateAclJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAclRequestWithBody(server, ns, params, "application/json", bodyReader)
+}
+
+// NewCreateAclRequestWithBody constructs an http.Request for the CreateAcl method, with any body, and a specified content type
+func NewCreateAclRequestWithBody(server string, ns NamespaceParam, params *CreateAclParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewTestAclRequest calls the generic TestAcl builder with application/json body
+func NewTestAclRequest(server string, ns NamespaceParam, body TestAclJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestAclRequestWithBody(server, ns, "application/json", bodyReader)
+}
+
+// NewTestAclRequestWithBody constructs an http.Request for the TestAcl method, with any body, and a specified content type
+func NewTestAclRequestWithBody(server string, ns NamespaceParam, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls/actions/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteAclRequest constructs an http.Request for the DeleteAcl method
+func NewDeleteAclRequest(server string, ns NamespaceParam, id AclParam, params *DeleteAclParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetAclRequest constructs an http.Request for the GetAcl method
+func NewGetAclRequest(server string, ns NamespaceParam, id AclParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateAclRequest calls the generic UpdateAcl builder with application/json body
+func NewUpdateAclRequest(server string, ns NamespaceParam, id AclParam, params *UpdateAclParams, body UpdateAclJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAclRequestWithBody(server, ns, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateAclRequestWithBody constructs an http.Request for the UpdateAcl method, with any body, and a specified content type
+func NewUpdateAclRequestWithBody(server string, ns NamespaceParam, id AclParam, params *UpdateAclParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/acls/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6567,6 +7268,73 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 	UpdateNamespaceWithResponse(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
 
+	// ListAclsWithResponse List the rules of a namespace
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/acls (the `ListAcls` operationId).
+	ListAclsWithResponse(ctx context.Context, ns NamespaceParam, params *ListAclsParams, reqEditors ...RequestEditorFn) (*ListAclsResponse, error)
+
+	// CreateAclWithBodyWithResponse Add a rule
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+	CreateAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, params *CreateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAclResponse, error)
+
+	// CreateAclWithResponse Add a rule
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+	CreateAclWithResponse(ctx context.Context, ns NamespaceParam, params *CreateAclParams, body CreateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAclResponse, error)
+
+	// TestAclWithBodyWithResponse Ask what brokers would decide
+	//
+	// The answer of the function that brokers use, for an API key as it is now, and what made it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+	TestAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestAclResponse, error)
+
+	// TestAclWithResponse Ask what brokers would decide
+	//
+	// The answer of the function that brokers use, for an API key as it is now, and what made it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+	TestAclWithResponse(ctx context.Context, ns NamespaceParam, body TestAclJSONRequestBody, reqEditors ...RequestEditorFn) (*TestAclResponse, error)
+
+	// DeleteAclWithResponse Take one rule away
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/namespaces/{ns}/acls/{id} (the `DeleteAcl` operationId).
+	DeleteAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *DeleteAclParams, reqEditors ...RequestEditorFn) (*DeleteAclResponse, error)
+
+	// GetAclWithResponse Get one rule
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/acls/{id} (the `GetAcl` operationId).
+	GetAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, reqEditors ...RequestEditorFn) (*GetAclResponse, error)
+
+	// UpdateAclWithBodyWithResponse Change one rule
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+	UpdateAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAclResponse, error)
+
+	// UpdateAclWithResponse Change one rule
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+	UpdateAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, body UpdateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAclResponse, error)
+
 	// GetClientConfigWithResponse A ready client for a namespace
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8247,6 +9015,316 @@ func (r UpdateNamespaceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateNamespaceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAclsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AclList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAclsResponse) GetJSON200() *AclList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAclsResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAclsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAclsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAclsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAclsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAclResponse201Headers the declared response headers of an HTTP 201 response for CreateAcl
+type CreateAclResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateAclResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acl
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Acl
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateAclResponse201Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateAclResponse) GetJSON200() *Acl {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAclResponse) GetJSON201() *Acl {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateAclResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAclResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAclResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAclResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAclResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestAclResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AclDecision
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestAclResponse) GetJSON200() *AclDecision {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r TestAclResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r TestAclResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestAclResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestAclResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestAclResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAclResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteAclResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAclResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAclResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAclResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAclResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAclResponse200Headers the declared response headers of an HTTP 200 response for GetAcl
+type GetAclResponse200Headers struct {
+	ETag string
+}
+
+type GetAclResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acl
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetAclResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAclResponse) GetJSON200() *Acl {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetAclResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAclResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAclResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAclResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAclResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateAclResponse200Headers the declared response headers of an HTTP 200 response for UpdateAcl
+type UpdateAclResponse200Headers struct {
+	ETag string
+}
+
+type UpdateAclResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acl
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateAclResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAclResponse) GetJSON200() *Acl {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateAclResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAclResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAclResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAclResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAclResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10254,6 +11332,127 @@ func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, n
 	return ParseUpdateNamespaceResponse(rsp)
 }
 
+// ListAclsWithResponse List the rules of a namespace
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/namespaces/{ns}/acls (the `ListAcls` operationId).
+func (c *ClientWithResponses) ListAclsWithResponse(ctx context.Context, ns NamespaceParam, params *ListAclsParams, reqEditors ...RequestEditorFn) (*ListAclsResponse, error) {
+	rsp, err := c.ListAcls(ctx, ns, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAclsResponse(rsp)
+}
+
+// CreateAclWithBodyWithResponse Add a rule
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+func (c *ClientWithResponses) CreateAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, params *CreateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAclResponse, error) {
+	rsp, err := c.CreateAclWithBody(ctx, ns, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAclResponse(rsp)
+}
+
+// CreateAclWithResponse Add a rule
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls (the `CreateAcl` operationId).
+func (c *ClientWithResponses) CreateAclWithResponse(ctx context.Context, ns NamespaceParam, params *CreateAclParams, body CreateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAclResponse, error) {
+	rsp, err := c.CreateAcl(ctx, ns, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAclResponse(rsp)
+}
+
+// TestAclWithBodyWithResponse Ask what brokers would decide
+//
+// The answer of the function that brokers use, for an API key as it is now, and what made it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+func (c *ClientWithResponses) TestAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestAclResponse, error) {
+	rsp, err := c.TestAclWithBody(ctx, ns, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestAclResponse(rsp)
+}
+
+// TestAclWithResponse Ask what brokers would decide
+//
+// The answer of the function that brokers use, for an API key as it is now, and what made it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/acls/actions/test (the `TestAcl` operationId).
+func (c *ClientWithResponses) TestAclWithResponse(ctx context.Context, ns NamespaceParam, body TestAclJSONRequestBody, reqEditors ...RequestEditorFn) (*TestAclResponse, error) {
+	rsp, err := c.TestAcl(ctx, ns, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestAclResponse(rsp)
+}
+
+// DeleteAclWithResponse Take one rule away
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/namespaces/{ns}/acls/{id} (the `DeleteAcl` operationId).
+func (c *ClientWithResponses) DeleteAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *DeleteAclParams, reqEditors ...RequestEditorFn) (*DeleteAclResponse, error) {
+	rsp, err := c.DeleteAcl(ctx, ns, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAclResponse(rsp)
+}
+
+// GetAclWithResponse Get one rule
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/namespaces/{ns}/acls/{id} (the `GetAcl` operationId).
+func (c *ClientWithResponses) GetAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, reqEditors ...RequestEditorFn) (*GetAclResponse, error) {
+	rsp, err := c.GetAcl(ctx, ns, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAclResponse(rsp)
+}
+
+// UpdateAclWithBodyWithResponse Change one rule
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+func (c *ClientWithResponses) UpdateAclWithBodyWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAclResponse, error) {
+	rsp, err := c.UpdateAclWithBody(ctx, ns, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAclResponse(rsp)
+}
+
+// UpdateAclWithResponse Change one rule
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/namespaces/{ns}/acls/{id} (the `UpdateAcl` operationId).
+func (c *ClientWithResponses) UpdateAclWithResponse(ctx context.Context, ns NamespaceParam, id AclParam, params *UpdateAclParams, body UpdateAclJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAclResponse, error) {
+	rsp, err := c.UpdateAcl(ctx, ns, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAclResponse(rsp)
+}
+
 // GetClientConfigWithResponse A ready client for a namespace
 //
 // Returns a wrapper object for the known response body format(s).
@@ -11830,6 +13029,253 @@ func ParseUpdateNamespaceResponse(rsp *http.Response) (*UpdateNamespaceResponse,
 	switch {
 	case rsp.StatusCode == 200:
 		var headers UpdateNamespaceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAclsResponse parses an HTTP response from a ListAclsWithResponse call
+func ParseListAclsResponse(rsp *http.Response) (*ListAclsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAclsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AclList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAclResponse parses an HTTP response from a CreateAclWithResponse call
+func ParseCreateAclResponse(rsp *http.Response) (*CreateAclResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAclResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acl
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Acl
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateAclResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestAclResponse parses an HTTP response from a TestAclWithResponse call
+func ParseTestAclResponse(rsp *http.Response) (*TestAclResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestAclResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AclDecision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAclResponse parses an HTTP response from a DeleteAclWithResponse call
+func ParseDeleteAclResponse(rsp *http.Response) (*DeleteAclResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAclResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAclResponse parses an HTTP response from a GetAclWithResponse call
+func ParseGetAclResponse(rsp *http.Response) (*GetAclResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAclResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acl
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetAclResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAclResponse parses an HTTP response from a UpdateAclWithResponse call
+func ParseUpdateAclResponse(rsp *http.Response) (*UpdateAclResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAclResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acl
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateAclResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

@@ -53,14 +53,14 @@ const (
 // openapi.yaml says, and a test compares the two.
 var roles = map[tenant.Role][]Permission{
 	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
-		"namespace:read", "namespace:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
+		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read"},
 	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
-		"namespace:read", "namespace:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
+		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read"},
-	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "topic:read",
+	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "acl:read", "topic:read",
 		"topic:write", "group:read", "group:write", "message:read", "message:write", "quota:read", "usage:read"},
-	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "topic:read", "group:read",
+	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "acl:read", "topic:read", "group:read",
 		"quota:read", "usage:read"},
 	tenant.RoleBilling: {"tenant:read", "quota:read", "usage:read", "billing:read"},
 }

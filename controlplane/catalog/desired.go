@@ -18,6 +18,7 @@ const (
 	KindTopic     Kind = "topic"
 	KindGroup     Kind = "group"
 	KindKey       Kind = "api_key"
+	KindRule      Kind = "acl"
 	KindJWKS      Kind = "jwks"
 )
 
@@ -49,6 +50,7 @@ type Desired struct {
 	Topics     []DesiredTopic
 	Groups     []DesiredGroup
 	Keys       []DesiredKey
+	Rules      []DesiredRule
 	JWKS       []byte // JSON Web Key Set with current, next and retiring public keys
 }
 
@@ -114,7 +116,7 @@ type DesiredGroup struct {
 
 // DesiredKey is an API key as brokers see it. Keys that are disabled or
 // revoked, and those of a disabled service account, are in it with that State,
-// so that a client is told why; a revoked key has no Secret. State never reads
+// so that a client is told why; a deleted key has no Secret. State never reads
 // expired: brokers compare ExpiresAt with their own clock.
 type DesiredKey struct {
 	ID           tenant.ID
@@ -128,6 +130,12 @@ type DesiredKey struct {
 	Deleted      bool // State is revoked; MarkDeleted once no broker has it
 	Revision     int64
 	Observed     int64
+}
+
+// DesiredRule is a rule of an access control list as brokers see it.
+type DesiredRule struct {
+	tenant.Rule
+	Deleted bool // MarkDeleted once no broker has it
 }
 
 // Change is an entry of the outbox.

@@ -73,6 +73,9 @@ func (s *Source) read(ctx context.Context, ids map[catalog.Kind][]tenant.ID) (ca
 		if d.Keys, err = s.keys(ctx, ids); err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
+		if d.Rules, err = s.rules(ctx, ids); err != nil {
+			return fmt.Errorf("read rules: %w", err)
+		}
 		if ids == nil || len(ids[catalog.KindJWKS]) > 0 {
 			if d.JWKS, err = s.jwks(ctx); err != nil {
 				return fmt.Errorf("read key set: %w", err)
@@ -197,6 +200,18 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 	return out, nil
 }
 
+func (s *Source) rules(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]catalog.DesiredRule, error) {
+	rules, err := s.tenants.AllRules(ctx, ids[catalog.KindRule], ids == nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]catalog.DesiredRule, len(rules))
+	for i, r := range rules {
+		out[i] = catalog.DesiredRule{Rule: r, Deleted: r.Status.Phase == catalog.PhaseDeleting}
+	}
+	return out, nil
+}
+
 func (s *Source) open(ctx context.Context, boxes map[tenant.ID]*tenant.Box, k tenant.APIKey) (string, error) {
 	box := boxes[k.TenantID]
 	if box == nil {
@@ -237,6 +252,7 @@ var tables = map[catalog.Kind]string{
 	catalog.KindTopic:     "topics",
 	catalog.KindGroup:     "consumer_groups",
 	catalog.KindKey:       "api_keys",
+	catalog.KindRule:      "acls",
 }
 
 // MarkReady implements catalog.Source.

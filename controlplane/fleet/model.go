@@ -13,6 +13,8 @@ type model struct {
 	topics     map[tenant.ID]catalog.DesiredTopic
 	groups     map[tenant.ID]catalog.DesiredGroup
 	keys       map[tenant.ID]catalog.DesiredKey
+	rules      map[tenant.ID]map[tenant.ID]catalog.DesiredRule // by namespace
+	ruleOf     map[tenant.ID]tenant.ID                         // namespace of a rule
 	jwks       []byte
 }
 
@@ -23,6 +25,8 @@ func newModel() *model {
 		topics:     map[tenant.ID]catalog.DesiredTopic{},
 		groups:     map[tenant.ID]catalog.DesiredGroup{},
 		keys:       map[tenant.ID]catalog.DesiredKey{},
+		rules:      map[tenant.ID]map[tenant.ID]catalog.DesiredRule{},
+		ruleOf:     map[tenant.ID]tenant.ID{},
 	}
 }
 
@@ -49,6 +53,12 @@ func (m *model) drop(changes []catalog.Change) {
 			delete(m.groups, c.ID)
 		case catalog.KindKey:
 			delete(m.keys, c.ID)
+		case catalog.KindRule:
+			ns := m.ruleOf[c.ID]
+			delete(m.ruleOf, c.ID)
+			if delete(m.rules[ns], c.ID); len(m.rules[ns]) == 0 {
+				delete(m.rules, ns)
+			}
 		case catalog.KindJWKS:
 		}
 	}
@@ -84,6 +94,16 @@ func (m *model) merge(d catalog.Desired) []object {
 	for _, k := range d.Keys {
 		m.keys[k.ID] = k
 		open = append(open, object{kind: catalog.KindKey, id: k.ID, revision: k.Revision})
+	}
+	for _, r := range d.Rules {
+		if m.rules[r.NamespaceID] == nil {
+			m.rules[r.NamespaceID] = map[tenant.ID]catalog.DesiredRule{}
+		}
+		m.rules[r.NamespaceID][r.ID] = r
+		m.ruleOf[r.ID] = r.NamespaceID
+		if r.Deleted || r.Status.ObservedRevision < r.Revision {
+			open = append(open, object{catalog.KindRule, r.ID, r.Revision, r.Deleted})
+		}
 	}
 	if len(d.JWKS) > 0 {
 		m.jwks = d.JWKS

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func (m *model) snapshot(issuer string) *policy.Snapshot {
 				ReceiveMessagesPerSecond: t.Rates.ReceiveMessages,
 				RequestsPerSecond:        t.Rates.Requests,
 			},
+			ACL: m.acl(id),
 		}
 	}
 	for _, t := range m.topics {
@@ -54,8 +56,30 @@ func (m *model) snapshot(issuer string) *policy.Snapshot {
 	return s
 }
 
+// acl lists the rules of a namespace in a stable order.
+func (m *model) acl(namespaceID tenant.ID) []policy.Rule {
+	var out []policy.Rule
+	for _, id := range slices.Sorted(maps.Keys(m.rules[namespaceID])) {
+		if r := m.rules[namespaceID][id]; !r.Deleted {
+			out = append(out, policyRule(r.Rule))
+		}
+	}
+	return out
+}
+
+func policyRule(r tenant.Rule) policy.Rule {
+	out := policy.Rule{ID: r.ID, Deny: r.Effect == tenant.EffectDeny, Principal: r.Principal, Resource: string(r.Resource), Pattern: r.Pattern, ExpiresAt: r.ExpiresAt}
+	for _, op := range r.Operations {
+		out.Operations = append(out.Operations, string(op))
+	}
+	for _, c := range r.CIDRs {
+		out.CIDRs = append(out.CIDRs, c.String())
+	}
+	return out
+}
+
 func policyKey(k catalog.DesiredKey) policy.Key {
-	p := policy.Key{Secret: k.Secret, TenantID: k.TenantID, Revoked: k.State == tenant.KeyRevoked, Disabled: k.State == tenant.KeyDisabled, ExpiresAt: k.ExpiresAt}
+	p := policy.Key{Secret: k.Secret, TenantID: k.TenantID, OwnerID: k.OwnerID, Revoked: k.State == tenant.KeyRevoked, Disabled: k.State == tenant.KeyDisabled, ExpiresAt: k.ExpiresAt}
 	for _, c := range k.AllowedCIDRs {
 		p.AllowedCIDRs = append(p.AllowedCIDRs, c.String())
 	}

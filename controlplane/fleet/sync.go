@@ -129,7 +129,7 @@ func (f *Fleet) syncObjects(ctx context.Context, n *nodeState) {
 			if g, ok := f.model.groups[o.id]; ok {
 				n.refused(o, f.syncGroup(ctx, n, g))
 			}
-		case catalog.KindTenant, catalog.KindNamespace, catalog.KindKey, catalog.KindJWKS: // carried by the policy alone
+		case catalog.KindTenant, catalog.KindNamespace, catalog.KindKey, catalog.KindRule, catalog.KindJWKS: // carried by the policy alone
 		}
 		if n.paused() {
 			return
@@ -256,7 +256,7 @@ func (f *Fleet) holds(n *nodeState, o object) bool {
 		return exists && have == groupConfig(g)
 	case catalog.KindNamespace:
 		return !o.deleted || f.model.empty(o.id)
-	case catalog.KindTenant, catalog.KindKey, catalog.KindJWKS:
+	case catalog.KindTenant, catalog.KindKey, catalog.KindRule, catalog.KindJWKS:
 	}
 	return true
 }

@@ -194,13 +194,19 @@ func TestTenants_areSealedOff(t *testing.T) {
 		a, b := s.signUp("a@example.com"), s.signUp("b@example.com")
 		account, err := apiclient.Created(b.sdk.CreateServiceAccountWithResponse(t.Context(), nil, api.ServiceAccountCreate{Name: "robot"}))
 		check(t, err)
+		rule, err := apiclient.Created(b.sdk.CreateAclWithResponse(t.Context(), b.NamespaceId, nil, api.AclCreate{
+			Effect: "deny", Principal: "*", Resource: "topic", Pattern: "*", Operations: []api.KeyPermission{"PUB"},
+		}))
+		check(t, err)
 		before, err := s.source.Desired(t.Context())
 		check(t, err)
 
 		bodies := map[string]string{
 			"updateServiceAccount": `{"disabled":true}`, "updateApiKey": `{"disabled":true}`, "rotateApiKey": `{}`, "updateNamespace": `{"name":"mine"}`,
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
-			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`,
+			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
+			"createAcl": `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
+			"testAcl":   `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
 		}
 		tried := 0
 		for _, op := range s.srv.ops {
@@ -210,6 +216,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 			id := b.ApiKey.Id
 			if strings.Contains(op.path, "service-accounts") {
 				id = account.Id
+			} else if strings.Contains(op.path, "/acls/") {
+				id = rule.Id
 			}
 			path := strings.NewReplacer("{ns}", b.NamespaceId, "{topic}", "hello", "{group}", "hello-group", "{id}", id).Replace(op.path)
 			if op.id == "getClientConfig" {

@@ -108,6 +108,7 @@ type Deps struct {
 	Auth        *auth.Service
 	Tenants     *tenant.Service
 	Catalog     *catalog.Service
+	Explain     catalog.Explainer
 	Messages    catalog.Messages
 	Billing     Billing
 	Tx          Transactor

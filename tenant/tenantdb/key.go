@@ -140,6 +140,15 @@ func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Ti
 // AllKeys reads keys of all tenants, deleted ones too: those of ids, or every
 // one. For the reads of the fleet only.
 func (s *Store) AllKeys(ctx context.Context, ids []tenant.ID, every bool) ([]tenant.APIKey, error) {
+	return ofAll(ctx, s, ids, every, keyRow.key)
+}
+
+// AllRules is AllKeys for rules.
+func (s *Store) AllRules(ctx context.Context, ids []tenant.ID, every bool) ([]tenant.Rule, error) {
+	return ofAll(ctx, s, ids, every, ruleRow.rule)
+}
+
+func ofAll[R, T any](ctx context.Context, s *Store, ids []tenant.ID, every bool, convert func(R) (T, error)) ([]T, error) {
 	q := s.db.Conn(sqldb.AcrossTenants(ctx)).Order("id")
 	if !every {
 		if len(ids) == 0 {
@@ -147,17 +156,17 @@ func (s *Store) AllKeys(ctx context.Context, ids []tenant.ID, every bool) ([]ten
 		}
 		q = q.Where("id IN ?", ids)
 	}
-	var rows []keyRow
+	var rows []R
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, sqldb.Error(err)
 	}
-	out := make([]tenant.APIKey, len(rows))
+	out := make([]T, len(rows))
 	for i, r := range rows {
-		k, err := r.key()
+		v, err := convert(r)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = k
+		out[i] = v
 	}
 	return out, nil
 }

@@ -564,6 +564,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{ns}/acls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the rules of a namespace */
+        get: operations["listAcls"];
+        put?: never;
+        /** Add a rule */
+        post: operations["createAcl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{ns}/acls/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one rule */
+        get: operations["getAcl"];
+        put?: never;
+        post?: never;
+        /** Take one rule away */
+        delete: operations["deleteAcl"];
+        options?: never;
+        head?: never;
+        /** Change one rule */
+        patch: operations["updateAcl"];
+        trace?: never;
+    };
+    "/v1/namespaces/{ns}/acls/actions/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask what brokers would decide
+         * @description The answer of the function that brokers use, for an API key as it is now, and what made it.
+         */
+        post: operations["testAcl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{ns}/quotas": {
         parameters: {
             query?: never;
@@ -756,6 +813,26 @@ export interface components {
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
         ServiceAccountId: string;
+        /**
+         * @description Rule id.
+         * @example acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        AclId: string;
+        /**
+         * @description Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+         * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        AclPrincipal: string;
+        /**
+         * @description What a rule is about. Retry and dead-letter topics belong to their group.
+         * @enum {string}
+         */
+        AclResource: "topic" | "group";
+        /**
+         * @description A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+         * @enum {string}
+         */
+        AclEffect: "allow" | "deny";
         /**
          * @description Topic id; a topic made again under the same name has another id.
          * @example top_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -1481,6 +1558,142 @@ export interface components {
         ServiceAccountList: {
             items: components["schemas"]["ServiceAccount"][];
             next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description One rule of a namespace's access control list. Neither the order of rules nor how narrow their patterns are matters; see `AclEffect`.
+         * @example {
+         *       "id": "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "namespace_id": "k7m2q9x4w1bz",
+         *       "effect": "deny",
+         *       "principal": "*",
+         *       "resource": "topic",
+         *       "pattern": "payments-*",
+         *       "operations": [
+         *         "SUB"
+         *       ],
+         *       "cidrs": [
+         *         "10.0.0.0/8"
+         *       ],
+         *       "description": "",
+         *       "status": {
+         *         "phase": "ready",
+         *         "observed_revision": 1
+         *       },
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 1
+         *     }
+         */
+        Acl: {
+            id: components["schemas"]["AclId"];
+            namespace_id: components["schemas"]["NamespaceId"];
+            effect: components["schemas"]["AclEffect"];
+            principal: components["schemas"]["AclPrincipal"];
+            resource: components["schemas"]["AclResource"];
+            pattern: components["schemas"]["NamePattern"];
+            operations: components["schemas"]["KeyPermission"][];
+            /** @description Addresses that the rule is for; empty: all. */
+            cidrs: components["schemas"]["Cidr"][];
+            expires_at?: components["schemas"]["Time"];
+            description: components["schemas"]["Description"];
+            status: components["schemas"]["ResourceStatus"];
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new rule.
+         * @example {
+         *       "effect": "deny",
+         *       "principal": "*",
+         *       "resource": "topic",
+         *       "pattern": "payments-*",
+         *       "operations": [
+         *         "SUB"
+         *       ]
+         *     }
+         */
+        AclCreate: {
+            effect: components["schemas"]["AclEffect"];
+            principal: components["schemas"]["AclPrincipal"];
+            resource: components["schemas"]["AclResource"];
+            pattern: components["schemas"]["NamePattern"];
+            operations: components["schemas"]["KeyPermission"][];
+            /** @description Addresses that the rule is for; left out: all. */
+            cidrs?: components["schemas"]["Cidr"][];
+            expires_at?: components["schemas"]["Time"];
+            description?: components["schemas"]["Description"];
+        };
+        /**
+         * @description What to change. Whom and what kind of resource a rule is about stays; make another rule for that.
+         * @example {
+         *       "operations": [
+         *         "PUB",
+         *         "SUB"
+         *       ]
+         *     }
+         */
+        AclUpdate: {
+            effect?: components["schemas"]["AclEffect"];
+            pattern?: components["schemas"]["NamePattern"];
+            operations?: components["schemas"]["KeyPermission"][];
+            /** @description Addresses that the rule is for; empty: all. */
+            cidrs?: components["schemas"]["Cidr"][];
+            /**
+             * Format: date-time
+             * @description null: never.
+             */
+            expires_at?: string | null;
+            description?: components["schemas"]["Description"];
+        };
+        /** @description One page of Acl objects, in a stable order. */
+        AclList: {
+            items: components["schemas"]["Acl"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description What to ask: may this API key, from this address, do this operation with this topic or group.
+         * @example {
+         *       "principal": "slk_7Kd0aQm3bX9cLwPe2RtZ",
+         *       "operation": "SUB",
+         *       "resource": "topic",
+         *       "name": "orders"
+         *     }
+         */
+        AclTest: {
+            principal: components["schemas"]["ApiKeyId"];
+            operation: components["schemas"]["KeyPermission"];
+            resource: components["schemas"]["AclResource"];
+            /**
+             * @description Bare name of the topic or group; it need not exist.
+             * @example orders
+             */
+            name: string;
+            /**
+             * @description Address of the caller; left out: one that no rule for addresses is for.
+             * @example 10.1.2.3
+             */
+            source_ip?: string;
+        };
+        /**
+         * @description What brokers would answer.
+         * @example {
+         *       "allowed": false,
+         *       "decided_by": "rule",
+         *       "rule_id": "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "reason": "The rule acl_01JAB3CD4EF5GH6JK7MN8PQ9RS denies SUB on topic orders."
+         *     }
+         */
+        AclDecision: {
+            allowed: boolean;
+            /**
+             * @description The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
+             * @enum {string}
+             */
+            decided_by: "key_state" | "address" | "rule" | "scope" | "default";
+            rule_id?: components["schemas"]["AclId"];
+            /** @description The decision in a sentence. */
+            reason: string;
         };
         /**
          * @description What a key may do in one namespace.
@@ -2915,6 +3128,8 @@ export interface components {
         ApiKeyParam: components["schemas"]["ApiKeyId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
+        /** @description Rule id. */
+        AclParam: components["schemas"]["AclId"];
         /** @description Only the item with exactly this name. */
         NameFilterParam: components["schemas"]["DisplayName"];
         /** @description Only names that begin with this. */
@@ -4530,6 +4745,212 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QuotaList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listAcls: {
+        parameters: {
+            query?: {
+                /** @description Only rules for exactly this principal. */
+                principal?: components["schemas"]["AclPrincipal"];
+                /** @description Only rules about this kind of resource. */
+                resource?: components["schemas"]["AclResource"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AclList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createAcl: {
+        parameters: {
+            query?: {
+                /** @description How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way. */
+                wait?: components["parameters"]["WaitParam"];
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AclCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acl"];
+                };
+            };
+            /** @description Created. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acl"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getAcl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Rule id. */
+                id: components["parameters"]["AclParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acl"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteAcl: {
+        parameters: {
+            query?: {
+                /** @description How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way. */
+                wait?: components["parameters"]["WaitParam"];
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Rule id. */
+                id: components["parameters"]["AclParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be taken away. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateAcl: {
+        parameters: {
+            query?: {
+                /** @description How long to wait for `status.phase` to leave `pending` before answering, up to 60s. The change is kept either way. */
+                wait?: components["parameters"]["WaitParam"];
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Rule id. */
+                id: components["parameters"]["AclParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AclUpdate"];
+            };
+        };
+        responses: {
+            /** @description The object after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acl"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    testAcl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AclTest"];
+            };
+        };
+        responses: {
+            /** @description The decision. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AclDecision"];
                 };
             };
             default: components["responses"]["Failure"];

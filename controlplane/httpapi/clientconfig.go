@@ -23,12 +23,12 @@ type client struct{ file, install, run string }
 // clients says how each snippet is run; versions are those that the interop
 // tests use.
 var clients = map[api.ClientLanguage]client{
-	"go":            {"main.go", "go mod init hello && go get github.com/apache/rocketmq-clients/golang/v5@v5.1.4 && go mod tidy", "go run ."},
+	"go":            {"main.go", "go mod init hello && go get github.com/apache/rocketmq-clients/golang/v5@v5.1.4", "go mod tidy && go run ."},
 	"java-grpc":     {"Hello.java", "mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-client-java:5.2.0 && mvn -q dependency:copy -Dartifact=org.apache.rocketmq:rocketmq-client-java:5.2.0 -DoutputDirectory=lib", "java -cp 'lib/*' Hello.java"},
 	"java-remoting": {"Hello.java", "mvn -q dependency:get -Dartifact=org.apache.rocketmq:rocketmq-client:5.5.0 && mvn -q -f ~/.m2/repository/org/apache/rocketmq/rocketmq-client/5.5.0/rocketmq-client-5.5.0.pom dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=\"$PWD/lib\" && cp ~/.m2/repository/org/apache/rocketmq/rocketmq-client/5.5.0/rocketmq-client-5.5.0.jar lib/", "java -cp 'lib/*' Hello.java"},
-	"python":        {"hello.py", "pip install rocketmq-python-client==5.1.2", "python hello.py"},
+	"python":        {"hello.py", "python3 -m venv .venv && .venv/bin/pip install rocketmq-python-client==5.1.2", ".venv/bin/python hello.py"},
 	"node":          {"hello.js", "npm install rocketmq-client-nodejs@1.0.8", "node hello.js"},
-	"cli":           {"hello.sh", "", "sh hello.sh"},
+	"cli":           {"hello.sh", "export PATH=\"$PWD/bin:$PATH\" # in the folder where sluice was built, or wherever the program lies", "sh hello.sh"},
 }
 
 // GetClientConfig writes a ready client for a namespace.

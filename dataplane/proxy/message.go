@@ -16,18 +16,14 @@ import (
 	"github.com/sluicemq/sluice/dataplane/policy"
 )
 
-// maxInflated bounds a compressed body of a 4.x producer when it is unpacked
-// for a gRPC consumer.
-const maxInflated = 64 << 20
-
-// shown makes the protocol's form of a stored record. topic is what the client
-// itself called the topic.
-func (c *call) shown(rec []byte, topic *v2.Resource) (*v2.Message, error) {
-	m, err := message.Decode(rec)
+// shown makes the protocol's form of a stored message. topic is what the
+// client itself called the topic. It may wait for room to unpack the body, and
+// fails when the call ends first; the caller calls done when it was sent.
+func (c *call) shown(m *message.Message, topic *v2.Resource) (_ *v2.Message, done func(), err error) {
+	body, encoding, done, err := c.plainBody(m)
 	if err != nil {
-		return nil, fmt.Errorf("decode record: %w", err)
+		return nil, nil, fmt.Errorf("wait for room to unpack: %w", err)
 	}
-	body, encoding := plainBody(&m)
 	sum := md5.Sum(body)
 	sys := &v2.SystemProperties{
 		BodyDigest:      &v2.Digest{Type: v2.DigestType_MD5, Checksum: fmt.Sprintf("%X", sum[:])},
@@ -53,7 +49,7 @@ func (c *call) shown(rec []byte, topic *v2.Resource) (*v2.Message, error) {
 	if sys.MessageId == "" {
 		sys.MessageId = message.OffsetID(m.StoreHost, m.PhysicalOffset)
 	}
-	return &v2.Message{Topic: topic, UserProperties: user, SystemProperties: sys, Body: body}, nil
+	return &v2.Message{Topic: topic, UserProperties: user, SystemProperties: sys, Body: body}, done, nil
 }
 
 // addSystem takes over a property that the protocol has a field for.
@@ -88,24 +84,19 @@ func dead(sys *v2.SystemProperties) *v2.DeadLetterQueue {
 	return sys.DeadLetterQueue
 }
 
-// plainBody unpacks what a 4.x producer compressed: not every gRPC SDK can. A
-// body that cannot be unpacked here leaves as it is, with its label.
-func plainBody(m *message.Message) ([]byte, v2.Encoding) {
-	if plain, ok := m.PlainBody(maxInflated); ok {
-		return plain, v2.Encoding_IDENTITY
-	}
-	return m.Body, v2.Encoding_GZIP
-}
-
 // received is shown for a message that was handed out.
-func (c *call) received(r *broker.Received, topic *v2.Resource, invisible time.Duration) (*v2.Message, error) {
-	m, err := c.shown(r.Record, topic)
+func (c *call) received(r *broker.Received, topic *v2.Resource, invisible time.Duration) (_ *v2.Message, done func(), err error) {
+	stored, err := message.Decode(r.Record)
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("decode record: %w", err)
+	}
+	m, done, err := c.shown(&stored, topic)
+	if err != nil {
+		return nil, nil, err
 	}
 	sys := m.SystemProperties
 	sys.ReceiptHandle = proto.String(r.Handle)
 	sys.DeliveryAttempt = proto.Int32(sys.GetDeliveryAttempt() - 1 + max(r.Attempt, 1))
 	sys.InvisibleDuration = durationpb.New(invisible)
-	return m, nil
+	return m, done, nil
 }

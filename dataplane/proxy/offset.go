@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/store"
 )
@@ -115,7 +118,7 @@ type pulled struct {
 // the group.
 func (s *service) PullMessage(req *v2.PullMessageRequest, ps grpc.ServerStreamingServer[v2.PullMessageResponse]) error {
 	c := s.f.newCall(ps.Context(), "pull_message")
-	var messages []*v2.Message
+	var messages []message.Message
 	next := req.GetOffset()
 	status := c.run(func() error {
 		if err := c.begin(); err != nil {
@@ -133,15 +136,21 @@ func (s *service) PullMessage(req *v2.PullMessageRequest, ps grpc.ServerStreamin
 	if err := ps.Send(&v2.PullMessageResponse{Content: &v2.PullMessageResponse_Status{Status: status}}); err != nil {
 		return err
 	}
-	for _, m := range messages {
-		if err := ps.Send(&v2.PullMessageResponse{Content: &v2.PullMessageResponse_Message{Message: m}}); err != nil {
+	for i := range messages {
+		m, done, err := c.shown(&messages[i], req.GetMessageQueue().GetTopic())
+		if err != nil {
+			return err
+		}
+		err = ps.Send(&v2.PullMessageResponse{Content: &v2.PullMessageResponse_Message{Message: m}})
+		done()
+		if err != nil {
 			return err
 		}
 	}
 	return ps.Send(&v2.PullMessageResponse{Content: &v2.PullMessageResponse_NextOffset{NextOffset: next}})
 }
 
-func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]*v2.Message, int64, error) {
+func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]message.Message, int64, error) {
 	q, next := req.GetMessageQueue(), req.GetOffset()
 	topic, group, err := c.consuming(q.GetTopic(), req.GetGroup())
 	if err != nil {
@@ -171,7 +180,7 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]*v2.Mess
 		if p.err != nil {
 			return nil, next, p.err
 		}
-		messages, err := c.pulledMessages(&p.out, q.GetTopic(), filter)
+		messages, err := pulledMessages(&p.out, filter)
 		status, after := p.out.Status, p.out.Next
 		p.out.Release()
 		switch {
@@ -185,14 +194,15 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]*v2.Mess
 	}
 }
 
-func (c *call) pulledMessages(out *broker.Pulled, topic *v2.Resource, filter *broker.Filter) ([]*v2.Message, error) {
-	messages := make([]*v2.Message, 0, len(out.Records))
+// pulledMessages are the messages that pass the filter, as they are stored.
+func pulledMessages(out *broker.Pulled, filter *broker.Filter) ([]message.Message, error) {
+	messages := make([]message.Message, 0, len(out.Records))
 	for _, rec := range out.Records {
-		m, err := c.shown(append([]byte(nil), rec...), topic)
+		m, err := message.Decode(bytes.Clone(rec))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("decode record: %w", err)
 		}
-		if filter.MatchTag(m.GetSystemProperties().GetTag()) {
+		if tag, _ := m.Property(message.KeyTags); filter.MatchTag(tag) {
 			messages = append(messages, m)
 		}
 	}

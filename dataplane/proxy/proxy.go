@@ -70,6 +70,8 @@ type Config struct {
 	MaxHeaderBytes       uint32        // metadata of one call
 	MaxUnfinished        int64         // bytes of requests that have begun to arrive on all connections
 	UnfinishedTime       time.Duration // that one message may take to arrive: clients give up after a few seconds
+	MaxUnpacked          int64         // bytes of bodies that are unpacked for clients; then what needs it waits
+	UnreadTime           time.Duration // that an unpacked message may wait for its client to read on
 	MaxSessions          int           // clients known at once
 	MaxNamespaceSessions int           // clients known at once of one namespace
 	HandshakeTimeout     time.Duration // from accept to the end of the TLS handshake
@@ -86,7 +88,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		MaxBodyBytes: 4 << 20, MaxConnections: 20_000, MaxConnectionsPerIP: 5_000, MaxConcurrentStreams: 1_000,
-		MaxHeaderBytes: 32 << 10, MaxUnfinished: 256 << 20, UnfinishedTime: 30 * time.Second, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
+		MaxHeaderBytes: 32 << 10, MaxUnfinished: 256 << 20, UnfinishedTime: 30 * time.Second,
+		MaxUnpacked: 64 << 20, UnreadTime: 30 * time.Second, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
 		MinPoll: 500 * time.Millisecond, MaxPoll: 20 * time.Second, SettingsRepeat: time.Second,
 		SessionExpiry: 120 * time.Second, RenewPeriod: 5 * time.Second, RenewLease: 60 * time.Second, RenewAhead: 20 * time.Second, RenewLimit: 3 * time.Hour,
 	}
@@ -106,7 +109,7 @@ func (c *Config) Validate() error {
 	}
 	for name, n := range map[string]int{
 		"maxBodyBytes": c.MaxBodyBytes, "maxConnections": c.MaxConnections, "maxConnectionsPerIP": c.MaxConnectionsPerIP,
-		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes), "maxUnfinished": int(c.MaxUnfinished),
+		"maxConcurrentStreams": int(c.MaxConcurrentStreams), "maxHeaderBytes": int(c.MaxHeaderBytes), "maxUnfinished": int(c.MaxUnfinished), "maxUnpacked": int(c.MaxUnpacked),
 		"maxSessions": c.MaxSessions, "maxNamespaceSessions": c.MaxNamespaceSessions,
 	} {
 		if n <= 0 {
@@ -114,7 +117,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	for name, d := range map[string]time.Duration{
-		"handshakeTimeout": c.HandshakeTimeout, "unfinishedTime": c.UnfinishedTime, "maxPoll": c.MaxPoll, "settingsRepeat": c.SettingsRepeat,
+		"handshakeTimeout": c.HandshakeTimeout, "unfinishedTime": c.UnfinishedTime, "unreadTime": c.UnreadTime, "maxPoll": c.MaxPoll, "settingsRepeat": c.SettingsRepeat,
 		"sessionExpiry": c.SessionExpiry, "renewPeriod": c.RenewPeriod, "renewLease": c.RenewLease, "renewAhead": c.RenewAhead, "renewLimit": c.RenewLimit,
 	} {
 		if d <= 0 {
@@ -171,6 +174,7 @@ type Front struct {
 	readers sync.WaitGroup
 
 	unfinished atomic.Int64 // bytes of requests that are not whole yet
+	unpacking  *unpacking
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -193,6 +197,7 @@ func New(cfg Config, deps Deps) (*Front, error) {
 	f := &Front{
 		cfg: cfg, core: deps.Broker, policy: deps.Policy, meter: deps.Meter, refused: deps.Refused, now: deps.Now, log: deps.Logger,
 		idBase: rand.Uint32(), changed: make(chan struct{}, 1), closing: make(chan struct{}), watches: newWatches(),
+		unpacking: newUnpacking(cfg.MaxUnpacked, int64(cfg.MaxBodyBytes)),
 	}
 	f.fillDefaults()
 	f.sessions = newSessions(f)

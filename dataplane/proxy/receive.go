@@ -173,7 +173,11 @@ func (f *Front) wait(ctx context.Context, asked *durationpb.Duration, requestTim
 func (c *call) deliver(rs grpc.ServerStreamingServer[v2.ReceiveMessageResponse], b *batch) error {
 	for i := range b.messages {
 		r := &b.messages[i]
-		m, err := c.received(r, b.name, b.invisible)
+		m, done, err := c.received(r, b.name, b.invisible)
+		if err != nil && c.ctx.Err() != nil {
+			c.giveBack(b, i)
+			return err
+		}
 		if err != nil {
 			c.f.log.Error("stored record cannot be delivered; it goes to the dead letters when its attempts are used up",
 				"topic", b.topic, "queue", r.QueueID, "offset", r.Offset, "err", err)
@@ -182,7 +186,9 @@ func (c *call) deliver(rs grpc.ServerStreamingServer[v2.ReceiveMessageResponse],
 		if b.session != nil {
 			b.session.hold(c.f, r.Handle, b.group, b.topic, m.GetSystemProperties().GetMessageId())
 		}
-		if err := rs.Send(&v2.ReceiveMessageResponse{Content: &v2.ReceiveMessageResponse_Message{Message: m}}); err != nil {
+		err = rs.Send(&v2.ReceiveMessageResponse{Content: &v2.ReceiveMessageResponse_Message{Message: m}})
+		done()
+		if err != nil {
 			c.giveBack(b, i)
 			return err
 		}

@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
-	"compress/zlib"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
 )
@@ -475,24 +471,14 @@ func TestReceive_messagesOfRemotingClients(t *testing.T) {
 	e := newEnv(t)
 	c := e.client("slk_a")
 	plain := strings.Repeat("body of a 4.x client. ", 500)
-	var packed bytes.Buffer
-	w := zlib.NewWriter(&packed)
-	if _, err := w.Write([]byte(plain)); err != nil || w.Close() != nil {
-		t.Fatal(err)
-	}
 	var props []byte
 	for k, v := range map[string]string{
 		"TAGS": "blue", "KEYS": "k1 k2", "WAIT": "true", "color": "red", "PGROUP": nsA + "%producers", "INSTANCE_ID": "DEFAULT", "__SLUICE_X": "hidden",
 	} {
 		props = message.AppendProperty(props, k, v)
 	}
-	for body, flag := range map[string]int32{packed.String(): message.SysFlagCompressed, "not zlib": message.SysFlagCompressed} {
-		_, err := e.core.Send(t.Context(), broker.Caller{KeyID: "slk_a", NamespaceID: nsA, Protocol: broker.ProtocolRemoting}, &message.Message{
-			Topic: nsA + "%orders", QueueID: 0, SysFlag: flag, BornTimestamp: 1, BornHost: netip.MustParseAddrPort("10.0.0.1:5"), Body: []byte(body), Properties: props,
-		}, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, body := range []string{zipped(t, plain), "not zlib"} {
+		e.compressed(nsA, body, props)
 	}
 	for _, m := range c.take("orders", "g", 2) {
 		p := m.GetSystemProperties()

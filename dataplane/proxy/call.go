@@ -75,6 +75,9 @@ func (c *call) authenticate() error {
 		return err
 	}
 	c.p = p
+	if c.conn != nil {
+		c.conn.in.login()
+	}
 	return nil
 }
 

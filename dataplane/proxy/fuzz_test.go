@@ -75,3 +75,35 @@ func FuzzAuthorization(f *testing.F) {
 		}
 	})
 }
+
+// What is counted is what the streams hold, whatever both sides send.
+func FuzzInbound(f *testing.F) {
+	headers, message := frame(frameHeaders, 4, 1, []byte("x")), frame(frameData, 0, 1, begun(10, 10))
+	f.Add(append(headers, message...), frame(frameHeaders, flagEndStream, 1, nil), uint8(3))
+	f.Add(frame(frameData, flagEndStream|flagPadded, 1, []byte{200, 1}), frame(frameRST, 0, 1, make([]byte, 4)), uint8(0))
+	f.Fuzz(func(t *testing.T, in, out []byte, login uint8) {
+		i := newTestInbound(nil)
+		i.in.skip = 0
+		for step := range uint8(8) {
+			if step == login {
+				i.login()
+			}
+			n, m := len(in)/8, len(out)/8
+			if step == 7 {
+				n, m = len(in), len(out)
+			}
+			if got := i.in.scan(in[:n], i.began, i.data, nil); got != n {
+				t.Fatalf("scanned %d of %d bytes", got, n)
+			}
+			i.out.scan(out[:m], i.answered, nil, nil)
+			in, out = in[n:], out[m:]
+			var held int64
+			for _, a := range i.streams {
+				held += a.have + a.cost
+			}
+			if i.bytes != held || i.f.unfinished.Load() != held {
+				t.Fatalf("%d bytes are counted, %d in all; the streams hold %d", i.bytes, i.f.unfinished.Load(), held)
+			}
+		}
+	})
+}

@@ -29,6 +29,9 @@ func newTestInbound(c net.Conn) *inbound {
 	return newInbound(f, c)
 }
 
+// streamCost is what a stream of a header frame with one byte counts.
+const streamCost = streamBytes + 1
+
 // What is unfinished is counted exactly, however the bytes are cut.
 func TestInbound_countsUnfinishedMessages(t *testing.T) {
 	preface := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -52,7 +55,10 @@ func TestInbound_countsUnfinishedMessages(t *testing.T) {
 		{"reset by the client", [][]byte{frame(frameData, 0, 1, begun(1000, 300)), frame(frameRST, 0, 1, make([]byte, 4))}, 0, 0},
 		{"ended in the middle", [][]byte{frame(frameData, flagEndStream, 1, begun(1000, 300))}, 0, 0},
 		{"ended by trailers", [][]byte{frame(frameData, 0, 1, begun(1000, 300)), frame(frameHeaders, flagEndStream, 1, []byte("x"))}, 0, 0},
-		{"headers alone", [][]byte{frame(frameHeaders, 4, 1, []byte("x"))}, 0, 1},
+		{"headers alone", [][]byte{frame(frameHeaders, 4, 1, []byte("x"))}, streamCost, 1},
+		{"headers of two frames", [][]byte{frame(frameHeaders, 0, 1, []byte("x")), frame(frameContinuation, 4, 1, make([]byte, 99))}, streamCost + 99, 1},
+		{"headers, then a part", [][]byte{frame(frameHeaders, 4, 1, []byte("x")), frame(frameData, 0, 1, begun(1000, 300))}, streamCost + 300, 1},
+		{"headers, then a reset", [][]byte{frame(frameHeaders, 4, 1, []byte("x")), frame(frameRST, 0, 1, make([]byte, 4))}, 0, 0},
 		{"headers, then a message", [][]byte{frame(frameHeaders, 4, 1, []byte("x")), frame(frameData, 0, 1, begun(10, 10))}, 0, 0},
 		{"headers that end the stream", [][]byte{frame(frameHeaders, 4|flagEndStream, 1, []byte("x"))}, 0, 0},
 		{"other frames between", [][]byte{frame(4, 0, 0, make([]byte, 12)), frame(frameData, 0, 1, begun(1000, 300)), frame(6, 0, 0, make([]byte, 8)), frame(8, 0, 1, make([]byte, 4))}, 300, 1},
@@ -61,10 +67,11 @@ func TestInbound_countsUnfinishedMessages(t *testing.T) {
 			all := append(bytes.Clone(preface), bytes.Join(c.frames, nil)...)
 			for seed := range uint64(20) {
 				i := newTestInbound(nil)
+				i.login()
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				for rest := all; len(rest) > 0; {
 					n := 1 + rnd.IntN(min(len(rest), 1+int(seed)*40))
-					i.in.scan(rest[:n], i.began, i.data)
+					i.in.scan(rest[:n], i.began, i.data, nil)
 					rest = rest[n:]
 				}
 				if i.bytes != c.bytes || i.f.unfinished.Load() != c.bytes || len(i.streams) != c.streams {
@@ -80,16 +87,94 @@ func TestInbound_countsUnfinishedMessages(t *testing.T) {
 func TestInbound_serverEndsStream(t *testing.T) {
 	i := newTestInbound(nil)
 	i.in.skip = 0
-	i.in.scan(frame(frameData, 0, 1, begun(100_000, 300)), i.began, i.data)
-	i.out.scan(frame(frameHeaders, flagEndStream, 1, []byte("x")), i.answered, nil)
-	i.in.scan(frame(frameData, 0, 1, bytes.Repeat([]byte{0xff}, 500)), i.began, i.data)
+	i.in.scan(frame(frameData, 0, 1, begun(100_000, 300)), i.began, i.data, nil)
+	i.out.scan(frame(frameHeaders, flagEndStream, 1, []byte("x")), i.answered, nil, nil)
+	i.in.scan(frame(frameData, 0, 1, bytes.Repeat([]byte{0xff}, 500)), i.began, i.data, nil)
 	if i.bytes != 0 || i.f.unfinished.Load() != 0 {
 		t.Errorf("%d bytes are counted", i.bytes)
 	}
-	i.in.scan(frame(frameData, flagEndStream, 1, []byte{0xff}), i.began, i.data)
+	i.in.scan(frame(frameData, flagEndStream, 1, []byte{0xff}), i.began, i.data, nil)
 	if len(i.streams) != 0 {
 		t.Errorf("%d streams are kept", len(i.streams))
 	}
+}
+
+// A stranger's stream is counted until both sides have ended it, with or
+// without a message; that of a client with a key until the message is whole.
+func TestInbound_countsStreamsOfStrangers(t *testing.T) {
+	headers, message := frame(frameHeaders, 4, 1, []byte("x")), frame(frameData, 0, 1, begun(10, 10))
+	end, answer := frame(frameData, flagEndStream, 1, nil), frame(frameHeaders, flagEndStream, 1, []byte("x"))
+	for _, c := range []struct {
+		name          string
+		in            [][]byte
+		before, after int64 // the login
+		streams       int   // after the login
+	}{
+		{"headers", [][]byte{headers}, streamCost, streamCost, 1},
+		{"and a message", [][]byte{headers, message}, streamCost, 0, 0},
+		{"and the end", [][]byte{headers, message, end}, streamCost, 0, 0},
+		{"two messages", [][]byte{headers, message, message}, streamCost, 0, 0},
+		{"and a part", [][]byte{headers, message, frame(frameData, 0, 1, begun(9, 5))}, streamCost + 5, 5, 1},
+		{"an end without message", [][]byte{headers, end}, streamCost, 0, 0},
+		{"headers that end", [][]byte{frame(frameHeaders, 4|flagEndStream, 1, []byte("x"))}, streamCost, 0, 0},
+		{"a reset", [][]byte{headers, message, frame(frameRST, 0, 1, make([]byte, 4))}, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			stranger, known := newTestInbound(nil), newTestInbound(nil)
+			for _, i := range []*inbound{stranger, known} {
+				i.in.skip = 0
+				i.in.scan(bytes.Join(c.in, nil), i.began, i.data, nil)
+				if i.bytes != c.before || i.f.unfinished.Load() != c.before {
+					t.Errorf("%d bytes, %d in all; want %d", i.bytes, i.f.unfinished.Load(), c.before)
+				}
+			}
+			known.login()
+			if known.bytes != c.after || known.f.unfinished.Load() != c.after || len(known.streams) != c.streams {
+				t.Errorf("after the login %d bytes, %d in all, %d streams; want %d and %d", known.bytes, known.f.unfinished.Load(), len(known.streams), c.after, c.streams)
+			}
+			if c.before > 0 && (stranger.late(time.Now().Add(-time.Minute)) || !stranger.late(time.Now().Add(time.Minute))) {
+				t.Error("the stream is not late by its begin")
+			}
+			stranger.out.scan(answer, stranger.answered, nil, nil)
+			if stranger.bytes != 0 || stranger.f.unfinished.Load() != 0 {
+				t.Errorf("%d bytes are counted after the answer", stranger.bytes)
+			}
+		})
+	}
+}
+
+// Bytes of one read that begin many streams are let in up to the limit, and
+// the rest when there is room: none is lost.
+func TestInbound_stopsAtTheStreamThatIsTooMany(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	i := newTestInbound(server)
+	i.in.skip = 0
+	i.f.cfg.MaxUnfinished = strangerShare * strangerFree
+	var sent []byte
+	for s := range uint32(500) {
+		sent = append(sent, frame(frameHeaders, 4, 2*s+1, []byte("x"))...)
+	}
+	go func() { _, _ = client.Write(sent) }()
+	got := make([]byte, 32<<10)
+	n, err := i.Read(got)
+	if want := strangerFree/streamCost + 1; err != nil || len(i.streams) != want || n != want*(frameHead+1) {
+		t.Fatalf("%d bytes with %d streams are let in, %v; want %d streams", n, len(i.streams), err, want)
+	}
+	for n < len(sent) {
+		for s := range i.streams { // the server answers
+			i.out.scan(frame(frameRST, 0, s, make([]byte, 4)), i.answered, nil, nil)
+		}
+		more, err := i.Read(got[n:])
+		if err != nil || i.bytes > strangerFree+streamCost {
+			t.Fatalf("%d bytes are counted, %v", i.bytes, err)
+		}
+		n += more
+	}
+	if !bytes.Equal(got[:n], sent) || i.rest != nil {
+		t.Error("the bytes did not come as they were sent")
+	}
+	_ = i.Close()
 }
 
 // Over the limit of all connections the one that holds much is not read from,
@@ -99,6 +184,7 @@ func TestInbound_waitsOverTheLimit(t *testing.T) {
 	defer client.Close()
 	i := newTestInbound(server)
 	i.in.skip = 0
+	i.login()
 	i.f.cfg.MaxUnfinished = unfinishedFree
 	read := make(chan error, 1)
 	go func() {
@@ -135,15 +221,25 @@ func TestInbound_waitsOverTheLimit(t *testing.T) {
 
 // B001: a request that does not end in time, or has nothing behind its headers,
 // without any credential, ends its connection, and the one beside it goes on.
+// So does a stream that needs no credential and stays open.
 func TestUnfinishedRequest_isCut_B001(t *testing.T) {
-	for name, body := range map[string][]byte{"half a message": frame(frameData, 0, 1, begun(4<<20, 10_000)), "headers alone": nil} {
-		t.Run(name, func(t *testing.T) { unfinishedIsCut(t, body) })
+	const send, watch = "/apache.rocketmq.v2.MessagingService/SendMessage", "/grpc.health.v1.Health/Watch"
+	for name, c := range map[string]struct {
+		method string
+		body   []byte
+	}{
+		"half a message": {send, frame(frameData, 0, 1, begun(4<<20, 10_000))}, "headers alone": {send, nil},
+		"a stream without login": {watch, frame(frameData, flagEndStream, 1, begun(0, 0))},
+	} {
+		t.Run(name, func(t *testing.T) { unfinishedIsCut(t, c.method, c.body) })
 	}
 }
 
-func unfinishedIsCut(t *testing.T, body []byte) {
+func unfinishedIsCut(t *testing.T, method string, body []byte) {
 	e := newEnv(t, func(c *Config) { c.UnfinishedTime = 200 * time.Millisecond })
 	c := e.client("slk_a")
+	settings := producerSettings("orders")
+	ts := c.telemetry(settings)
 	c.mustSend("orders", "before")
 	nc, err := net.Dial("tcp", e.addr)
 	if err != nil {
@@ -152,7 +248,7 @@ func unfinishedIsCut(t *testing.T, body []byte) {
 	defer nc.Close()
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	head := []byte{0x83, 0x86, 0x04} // POST, http, :path
-	head = append(head, text("/apache.rocketmq.v2.MessagingService/SendMessage")...)
+	head = append(head, text(method)...)
 	head = append(append(head, 0x01), text("x")...)                               // :authority
 	head = append(append(head, 0x0f, 0x10), text("application/grpc")...)          // content-type
 	head = append(append(append(head, 0x00), text("te")...), text("trailers")...) // te
@@ -169,4 +265,10 @@ func unfinishedIsCut(t *testing.T, body []byte) {
 		t.Fatal("the half request keeps its connection")
 	}
 	c.mustSend("orders", "after")
+	c.tell(ts, settings)
+	for range 2 { // the answers to both
+		if _, err := ts.Recv(); err != nil {
+			t.Errorf("the open stream of a client with a key: %v", err)
+		}
+	}
 }

@@ -66,8 +66,8 @@ type Config struct {
 	MaxBodyBytes         int           // body of a message
 	MaxConnections       int           // open at once
 	MaxConnectionsPerIP  int           // open at once from one address
-	MaxConcurrentStreams uint32        // open calls of one connection
-	MaxHeaderBytes       uint32        // metadata of one call
+	MaxConcurrentStreams uint32        // open calls of one connection: a push consumer, which has its own, waits in one for each topic
+	MaxHeaderBytes       uint32        // metadata of one call, 32 for each header included: see streamBytes
 	MaxUnfinished        int64         // bytes of requests that have begun to arrive on all connections
 	UnfinishedTime       time.Duration // that one message may take to arrive: clients give up after a few seconds
 	MaxUnpacked          int64         // bytes of bodies that are unpacked for clients; then what needs it waits
@@ -88,7 +88,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		MaxBodyBytes: 4 << 20, MaxConnections: 20_000, MaxConnectionsPerIP: 5_000, MaxConcurrentStreams: 1_000,
-		MaxHeaderBytes: 32 << 10, MaxUnfinished: 256 << 20, UnfinishedTime: 30 * time.Second,
+		MaxHeaderBytes: 8 << 10, MaxUnfinished: 256 << 20, UnfinishedTime: 30 * time.Second,
 		MaxUnpacked: 64 << 20, UnreadTime: 30 * time.Second, MaxSessions: 50_000, MaxNamespaceSessions: 10_000, HandshakeTimeout: 10 * time.Second,
 		MinPoll: 500 * time.Millisecond, MaxPoll: 20 * time.Second, SettingsRepeat: time.Second,
 		SessionExpiry: 120 * time.Second, RenewPeriod: 5 * time.Second, RenewLease: 60 * time.Second, RenewAhead: 20 * time.Second, RenewLimit: 3 * time.Hour,

@@ -150,6 +150,7 @@ type conn struct {
 	net.Conn
 	ln     *listener
 	remote netip.AddrPort
+	in     *inbound // set by the handshake, before the first call
 
 	once   sync.Once
 	mu     sync.Mutex
@@ -256,7 +257,8 @@ func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 			return nil, nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		info.SecurityLevel = credentials.PrivacyAndIntegrity
-		return newInbound(h.f, tc), info, nil
+		c.in = newInbound(h.f, tc)
+		return c.in, info, nil
 	}
 	n, _ := io.ReadFull(c, head[1:])
 	seen := head[:1+n]
@@ -268,7 +270,8 @@ func (h *handshaker) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		h.f.ln.foreign(c, "plaintext gRPC", "switch TLS on in the client: this server requires it")
 		return nil, nil, errForeign
 	}
-	return newInbound(h.f, &replayed{conn: c, head: slices.Clone(seen)}), info, nil
+	c.in = newInbound(h.f, &replayed{conn: c, head: slices.Clone(seen)})
+	return c.in, info, nil
 }
 
 // refuse names the protocol in the log and, where the peer can read it, in an

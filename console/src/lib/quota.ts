@@ -7,6 +7,7 @@ export const quotaNames = [
   'groups',
   'api_keys',
   'service_accounts',
+  'acls',
   'members',
   'send_messages',
   'send_bytes',

@@ -75,15 +75,16 @@ type Config struct {
 	TLSMode TLSMode
 	TLS     *tls.Config // needed unless TLSDisabled
 
-	MaxConns     int           // accepted at once; further ones are closed at accept
-	MaxFrame     int           // bytes of one frame
-	MaxLarge     int           // bytes of all large bodies, arriving or being handled; then their senders wait
-	MaxInFlight  int           // requests of one connection being handled; then its reader waits
-	MaxQueue     int           // bytes waiting to be written to one connection
-	FrameGrace   time.Duration // a frame must be whole after this time plus one second per MinRate bytes that arrived, and never pause longer
-	MinRate      int           // bytes per second that a sender must reach after FrameGrace
-	IdleTimeout  time.Duration // without a frame from the peer
-	WriteTimeout time.Duration // for one batch of writes, and for a reply waiting for room in the queue
+	MaxConns      int           // open at once; further ones are closed at accept
+	MaxConnsPerIP int           // open at once from one address, likewise
+	MaxFrame      int           // bytes of one frame
+	MaxLarge      int           // bytes of all large bodies, arriving or being handled; then their senders wait
+	MaxInFlight   int           // requests of one connection being handled; then its reader waits
+	MaxQueue      int           // bytes waiting to be written to one connection
+	FrameGrace    time.Duration // a frame must be whole after this time plus one second per MinRate bytes that arrived, and never pause longer
+	MinRate       int           // bytes per second that a sender must reach after FrameGrace
+	IdleTimeout   time.Duration // without a frame from the peer
+	WriteTimeout  time.Duration // for one batch of writes, and for a reply waiting for room in the queue
 
 	// Foreign, if set, is offered connections that open with HTTP/2 or HTTP.
 	// It returns true when it has taken over conn, which replays the bytes
@@ -94,15 +95,16 @@ type Config struct {
 // DefaultConfig returns the limits used in production, TLS disabled.
 func DefaultConfig() Config {
 	return Config{
-		MaxConns:     20000,
-		MaxFrame:     wire.MaxFrame,
-		MaxLarge:     256 << 20,
-		MaxInFlight:  64,
-		MaxQueue:     8 << 20,
-		FrameGrace:   10 * time.Second,
-		MinRate:      16 << 10,
-		IdleTimeout:  120 * time.Second,
-		WriteTimeout: 20 * time.Second,
+		MaxConns:      20000,
+		MaxConnsPerIP: 5000,
+		MaxFrame:      wire.MaxFrame,
+		MaxLarge:      256 << 20,
+		MaxInFlight:   64,
+		MaxQueue:      8 << 20,
+		FrameGrace:    10 * time.Second,
+		MinRate:       16 << 10,
+		IdleTimeout:   120 * time.Second,
+		WriteTimeout:  20 * time.Second,
 	}
 }
 
@@ -112,6 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("remoting: TLS configuration missing")
 	}
 	setDefault(&c.MaxConns, d.MaxConns)
+	setDefault(&c.MaxConnsPerIP, d.MaxConnsPerIP)
 	setDefault(&c.MaxFrame, d.MaxFrame)
 	setDefault(&c.MaxLarge, d.MaxLarge)
 	if c.MaxLarge < c.MaxFrame {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -23,7 +25,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
-	opening  map[net.Conn]struct{} // accepted, protocol not known yet
+	opening  map[net.Conn]struct{}    // accepted, protocol not known yet
+	perIP    map[netip.Addr]int       // of conns and opening
+	refused  map[netip.Addr]time.Time // addresses over their limit, and when a line last said so
 	stopping bool
 	wg       sync.WaitGroup // one per accepted connection
 	done     chan struct{}  // closed when Serve may return
@@ -38,7 +42,8 @@ func NewServer(cfg Config, ln net.Listener, h Handler, log *slog.Logger) (*Serve
 	}
 	return &Server{
 		cfg: cfg, log: loggerOrDiscard(log), ln: ln, handler: h, large: newBudget(cfg.MaxLarge),
-		conns: map[*Conn]struct{}{}, opening: map[net.Conn]struct{}{}, done: make(chan struct{}),
+		conns: map[*Conn]struct{}{}, opening: map[net.Conn]struct{}{},
+		perIP: map[netip.Addr]int{}, refused: map[netip.Addr]time.Time{}, done: make(chan struct{}),
 	}, nil
 }
 
@@ -77,12 +82,14 @@ func (s *Server) Serve() error {
 		}
 		go func() { // ends with the connection; awaited by Shutdown and Close
 			defer s.wg.Done()
+			defer s.gone(nc)
 			s.open(nc)
 		}()
 	}
 }
 
-// admit counts the connection in, unless the server stops or is full.
+// admit counts the connection in, unless the server stops or is full, or the
+// address has its share.
 func (s *Server) admit(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +100,42 @@ func (s *Server) admit(nc net.Conn) bool {
 		s.log.Log(context.Background(), s.lines.level(kindTooMany), "connection refused: too many", "limit", s.cfg.MaxConns)
 		return false
 	}
+	ip := addrPort(nc.RemoteAddr()).Addr()
+	if s.perIP[ip] >= s.cfg.MaxConnsPerIP {
+		if s.sayRefusedLocked(ip) {
+			s.log.Warn("connection refused: too many from one address", "remote", ip, "limit", s.cfg.MaxConnsPerIP)
+		}
+		return false
+	}
+	s.perIP[ip]++
 	s.opening[nc] = struct{}{}
 	s.wg.Add(1)
+	return true
+}
+
+// gone counts out a connection that admit let in.
+func (s *Server) gone(nc net.Conn) {
+	ip := addrPort(nc.RemoteAddr()).Addr()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.perIP[ip]--; s.perIP[ip] <= 0 {
+		delete(s.perIP, ip)
+	}
+}
+
+// refusedPause is the least time between two lines about one address.
+const refusedPause = 10 * time.Second
+
+// sayRefusedLocked reports whether it is time for a line about ip. An address
+// is forgotten with its pause, so the map holds no more than could fill their
+// limit in one pause.
+func (s *Server) sayRefusedLocked(ip netip.Addr) bool {
+	now := time.Now()
+	if now.Sub(s.refused[ip]) < refusedPause {
+		return false
+	}
+	maps.DeleteFunc(s.refused, func(_ netip.Addr, said time.Time) bool { return now.Sub(said) >= refusedPause })
+	s.refused[ip] = now
 	return true
 }
 

@@ -2,6 +2,7 @@ package remoting
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
@@ -408,13 +410,25 @@ func (c *Conn) setReadDeadline(t time.Time) {
 	}
 }
 
-// firstRead is how much is allocated for a body before any of it arrived.
-const firstRead = 64 << 10
+const (
+	// firstRead is how much is allocated for a header or body before any of
+	// it arrived, and what is kept of a header buffer for the next frame.
+	firstRead = 4 << 10
+
+	// paceStep is how many bytes win a sender more time at once.
+	paceStep = 64 << 10
+
+	// freeFrame is what the frame that a connection is at may hold without
+	// asking the budget: usual requests never wait for the large ones of others.
+	freeFrame = 16 << 10
+
+	fieldSize = int(unsafe.Sizeof(wire.Field{}))
+)
 
 // readFrame reads one frame. Memory grows with the bytes that arrived, not
-// with the length that was announced, and within Config.MaxLarge for all
-// connections; a sender slower than Config.MinRate is cut off. What it took of
-// the budget is in c.taken.
+// with the length that was announced, and beyond freeFrame within
+// Config.MaxLarge for all connections; a sender slower than Config.MinRate is
+// cut off. What it took of the budget is in c.taken.
 func (c *Conn) readFrame() (*wire.Frame, error) {
 	c.setReadDeadline(time.Now().Add(c.cfg.IdleTimeout))
 	if _, err := c.br.Peek(1); err != nil {
@@ -430,44 +444,82 @@ func (c *Conn) readFrame() (*wire.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	header, err := c.readGrowing(start, c.scratch, p.HeaderLen)
+	header, err := c.readGrowing(start, c.scratch, p.HeaderLen, 0)
 	if err != nil {
 		return nil, err
 	}
 	if cap(header) <= firstRead {
 		c.scratch = header[:0] // the decoder copies
 	}
+	text, fields := decodedSize(p.Serialize, header)
+	if err := c.hold(len(header) + text + 2*fields*fieldSize); err != nil { // their slice doubles
+		return nil, err
+	}
 	f, err := wire.DecodeHeader(p.Serialize, header)
 	if err != nil {
 		return nil, err
 	}
+	decoded := text + cap(f.Ext)*fieldSize
+	if err := c.hold(decoded); err != nil {
+		return nil, err
+	}
 	if p.BodyLen > 0 {
-		if f.Body, err = c.readGrowing(start, nil, p.BodyLen); err != nil {
+		if f.Body, err = c.readGrowing(start, nil, p.BodyLen, decoded); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
 }
 
+// decodedSize bounds what a header takes once decoded: the bytes of its text
+// with those values that are unescaped, which short ones quadruple, and its
+// fields. A compact field has eight bytes at least, a JSON field a colon.
+func decodedSize(enc wire.Serialize, header []byte) (text, fields int) {
+	text, fields = len(header), len(header)/8
+	if enc == wire.SerializeJSON {
+		fields = bytes.Count(header, []byte{':'})
+		if bytes.IndexByte(header, '\\') >= 0 {
+			text *= 5
+		}
+	}
+	return text, min(fields, wire.MaxFields)
+}
+
+// hold makes n the bytes that the frame being read holds: what passes
+// freeFrame is taken of the budget or given back to it.
+func (c *Conn) hold(n int) error {
+	more := max(0, n-freeFrame) - c.taken
+	if more > 0 {
+		if err := c.large.take(more, time.Now().Add(c.cfg.FrameGrace), c.ctx.Done()); err != nil {
+			return err
+		}
+	} else {
+		c.large.give(-more)
+	}
+	c.taken += more
+	return nil
+}
+
 // readGrowing reads n bytes into buf if they fit, else into a new buffer that
-// doubles as they arrive. Every firstRead bytes win the sender more time, but
-// none may take longer than Config.FrameGrace to come: what was sent fast does
-// not pay for a pause.
-func (c *Conn) readGrowing(start time.Time, buf []byte, n int) ([]byte, error) {
+// grows as they arrive, beside other bytes that the frame holds: fourfold up to
+// paceStep, then to the double. Every paceStep bytes win the sender more time, but none may take longer than
+// Config.FrameGrace to come: what was sent fast does not pay for a pause.
+func (c *Conn) readGrowing(start time.Time, buf []byte, n, other int) ([]byte, error) {
 	if n <= cap(buf) {
 		buf = buf[:n]
 	} else {
 		buf = make([]byte, min(n, firstRead))
 	}
-	held := 0 // taken for buf: nothing while it is small
 	for read := 0; read < n; {
 		if read == len(buf) {
-			size := min(n, 2*read)
-			more := size - held
-			if err := c.large.take(more, time.Now().Add(c.cfg.FrameGrace), c.ctx.Done()); err != nil {
+			size := 2 * read
+			if read < paceStep {
+				size *= 2 // fewer copies of what is small
+			}
+			size = min(n, size)
+			if err := c.hold(other + size); err != nil {
 				return nil, err
 			}
-			c.taken, held = c.taken+more, size
 			next := make([]byte, size)
 			copy(next, buf)
 			buf = next
@@ -480,7 +532,7 @@ func (c *Conn) readGrowing(start time.Time, buf []byte, n int) ([]byte, error) {
 			}
 			c.setReadDeadline(deadline)
 		}
-		end := min(read+firstRead, len(buf))
+		end := min(read+paceStep, len(buf))
 		if _, err := io.ReadFull(c.br, buf[read:end]); err != nil {
 			return nil, err
 		}

@@ -1,7 +1,10 @@
 package remoting
 
 import (
+	"bufio"
+	"encoding/binary"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -62,4 +65,144 @@ func TestServer_saysRefusedSparingly(t *testing.T) {
 			t.Errorf("after the pause %d addresses are remembered, want the one just named", len(s.refused))
 		}
 	})
+}
+
+// pipeConn is a connection with a budget, and the end of its peer. The reads
+// of frames are the test's: nobody serves it.
+func pipeConn(t *testing.T, large int) (*Conn, *reads) {
+	t.Helper()
+	cfg, err := Config{}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	r := &reads{Conn: here, peer: there}
+	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, newBudget(large), r, bufio.NewReaderSize(r, 4<<10), nil)
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = there.Close()
+	})
+	return c, r
+}
+
+// reads notes the largest buffer that bytes were read into.
+type reads struct {
+	net.Conn
+	peer    net.Conn
+	largest int
+}
+
+func (r *reads) Read(p []byte) (int, error) {
+	r.largest = max(r.largest, len(p))
+	return r.Conn.Read(p)
+}
+
+func prefix(header, body int) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(4+header+body))
+	return binary.BigEndian.AppendUint32(b, uint32(header))
+}
+
+// fullHeader has as many fields as fit into about 64 KiB.
+func fullHeader() []byte {
+	return []byte(`{"code":1,"extFields":{` + strings.Repeat(`"key1":"val1",`, 4095) + `"a":"b"}}`)
+}
+
+func TestReadFrame_allocatesWhatArrived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, p := range [][]byte{prefix(64<<10, 0), append(prefix(2, 64<<10), "{}"...)} {
+			c, r := pipeConn(t, 1<<20)
+			done := make(chan error, 1)
+			go func() { _, err := c.readFrame(); done <- err }() // ends when the peer leaves
+			if _, err := r.peer.Write(p); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if r.largest > 4<<10 {
+				t.Errorf("%d bytes were allocated for the %d that arrived", r.largest, len(p))
+			}
+			_ = r.peer.Close()
+			if err := <-done; err == nil {
+				t.Error("a frame was read")
+			}
+		}
+	})
+}
+
+// A header of 64 KiB decodes into more than twice its size, which is held
+// until the last byte of the body came.
+func TestReadFrame_countsUnfinishedFrames(t *testing.T) {
+	header := fullHeader()
+	for _, test := range []struct {
+		name string
+		sent []byte
+		want int // held at least
+	}{
+		{"half a header", append(prefix(len(header), 0), header[:len(header)-1]...), len(header) - freeFrame},
+		{"no body", append(prefix(len(header), 64<<10), header...), len(header) + 4096*fieldSize - freeFrame},
+		{"half a body", append(append(prefix(len(header), 64<<10), header...), make([]byte, 60<<10)...), len(header) + 4096*fieldSize + 60<<10 - freeFrame},
+		{"a small one", append(prefix(2, 8<<10), append([]byte("{}"), make([]byte, 8<<10-1)...)...), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, r := pipeConn(t, 1<<20)
+				done := make(chan error, 1)
+				go func() { done <- c.readLoop() }() // ends when the peer leaves
+				if _, err := r.peer.Write(test.sent); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if held := 1<<20 - c.large.left; held < test.want || held > 2*test.want {
+					t.Errorf("%d bytes are counted, want %d to the double", held, test.want)
+				}
+				_ = r.peer.Close()
+				if err := <-done; err == nil {
+					t.Error("the loop ended without an error")
+				}
+				if c.large.left != 1<<20 {
+					t.Errorf("%d bytes were not given back", 1<<20-c.large.left)
+				}
+			})
+		})
+	}
+}
+
+// Senders of unfinished headers are cut off, and give back what they took; what
+// is small goes on beside them.
+func TestServer_boundsUnfinishedHeaders(t *testing.T) {
+	s := startServer(t, Config{FrameGrace: 300 * time.Millisecond, MaxFrame: 256 << 10, MaxLarge: 256 << 10}, echo, nil)
+	c := newClient(t, ClientOptions{})
+	header := fullHeader()
+	var conns []net.Conn
+	for range 20 {
+		nc := dialRaw(t, s)
+		conns = append(conns, nc)
+		if _, err := nc.Write(append(prefix(len(header), 64<<10), header...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		if _, err := c.Invoke(t.Context(), s.Addr().String(), wire.Request(1, make([]byte, 1000))); err != nil {
+			t.Fatalf("a small request beside them: %v", err)
+		}
+	}
+	for _, nc := range conns {
+		waitCut(t, nc)
+	}
+	_ = c.Close()
+	_ = s.Close()
+	if s.large.left != 256<<10 {
+		t.Errorf("%d bytes were not given back", 256<<10-s.large.left)
+	}
+}
+
+func TestReadFrame_keepsLittleOfLargeHeader(t *testing.T) {
+	c, r := pipeConn(t, 1<<20)
+	header := fullHeader()
+	go func() { _, _ = r.peer.Write(append(prefix(len(header), 0), header...)) }() // ends when it is read
+	if _, err := c.readFrame(); err != nil {
+		t.Fatal(err)
+	}
+	if got := cap(c.scratch); got > 4<<10 {
+		t.Errorf("%d bytes of buffer are kept", got)
+	}
 }

@@ -152,6 +152,11 @@ func TestProblem_namesTheInput(t *testing.T) {
 		{"POST", "/v1/auth/sign-up", `{"email":"x","password":"short","tenant_name":"T"}`, nil, 400, "invalid", "email"},
 		{"POST", topics, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "body_too_large", "body"},
 		{"GET", topics + "/hello/messages?offset=5", ``, nil, 400, "invalid", "query.queue"},
+		{"GET", topics + "/hello/messages?key=%FF", ``, nil, 400, "invalid", "query.key"},
+		{"GET", topics + "/hello/messages?key=a&key=%C3", ``, nil, 400, "invalid", "query.key"},
+		{"GET", topics + "/hello/tail?tag=%ED%A0%80", ``, nil, 400, "invalid", "query.tag"},
+		{"GET", topics + "/hello/messages?%FF=a", ``, nil, 400, "invalid", "query.\uFFFD"},
+		{"GET", topics + "/%FF/messages", ``, nil, 400, "invalid", "path.topic"},
 		{"GET", "/v1/usage?topic=x", ``, nil, 503, "unavailable", ""},
 	}
 	for _, c := range cases {
@@ -166,6 +171,28 @@ func TestProblem_namesTheInput(t *testing.T) {
 		}
 		if problem.RequestId == "" || problem.RequestId != h.Get("X-Request-Id") || !strings.HasPrefix(problem.Type, s.server.URL+"/errors/") {
 			t.Errorf("%s: request id %q, type %q", name, problem.RequestId, problem.Type)
+		}
+	}
+}
+
+// Bytes that are no UTF-8 are refused in every parameter of every operation.
+func TestProblem_parametersAreUTF8(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite)
+	p := s.signUp("ada@example.com")
+	for _, op := range s.srv.ops {
+		path := parameter.ReplaceAllString(op.path, "x")
+		for name := range op.query {
+			status, problem, _ := s.raw(op.route.Method, path+"?"+name+"=%FF", "Bearer "+p.AccessToken, "")
+			if status != http.StatusBadRequest || problem.Field == nil || *problem.Field != "query."+name {
+				t.Errorf("%s, %s: %d %+v", op.id, name, status, problem)
+			}
+		}
+		for _, name := range parameter.FindAllString(op.path, -1) {
+			path := parameter.ReplaceAllString(strings.Replace(op.path, name, "%FF", 1), "x")
+			status, problem, _ := s.raw(op.route.Method, path, "Bearer "+p.AccessToken, "")
+			if field := "path." + strings.Trim(name, "{}"); status != http.StatusBadRequest || problem.Field == nil || *problem.Field != field {
+				t.Errorf("%s, %s: %d %+v", op.id, name, status, problem)
+			}
 		}
 	}
 }

@@ -308,7 +308,9 @@ func (s *system) signUp(email string) person {
 // raw sends a request by hand.
 func (s *system) raw(method, path, token, body string, headers ...string) (int, api.Problem, http.Header) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute) // a tail does not end by itself
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, strings.NewReader(body))
 	check(s.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")

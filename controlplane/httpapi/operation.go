@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -62,6 +63,9 @@ func readOperations() (map[string]*operation, error) {
 
 // validate holds a request against the contract.
 func validate(c *gin.Context, ca *call) error {
+	if err := validText(c); err != nil {
+		return err
+	}
 	var found []api.FieldError
 	for name := range c.Request.URL.Query() {
 		if !ca.op.query[name] {
@@ -91,6 +95,24 @@ func validate(c *gin.Context, ca *call) error {
 		return errs.E(errs.NotFound, "%s: %s", strings.TrimPrefix(found[0].Field, "path."), found[0].Detail)
 	}
 	return &invalid{cause: errs.Field(found[0].Field, "%s: %s", found[0].Field, found[0].Detail), fields: found}
+}
+
+// validText refuses parameters that are no UTF-8: the contract's patterns say
+// nothing of bytes, and neither JSON nor a broker can carry them.
+func validText(c *gin.Context) error {
+	for name, values := range c.Request.URL.Query() {
+		for _, text := range append(values, name) {
+			if !utf8.ValidString(text) {
+				return errs.Field("query."+strings.ToValidUTF8(clip(name), "\uFFFD"), "the parameter holds bytes that are no UTF-8")
+			}
+		}
+	}
+	for _, p := range c.Params {
+		if !utf8.ValidString(p.Value) {
+			return errs.Field("path."+p.Key, "%s: the name holds bytes that are no UTF-8", p.Key)
+		}
+	}
+	return nil
 }
 
 const maxFieldErrors = 50

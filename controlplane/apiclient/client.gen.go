@@ -533,7 +533,7 @@ type ClientInterface interface {
 
 	// ListMessages Look at stored messages
 	//
-	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
+	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. A page also ends at 2 MiB, or with the message that passes them. A tenant reads two pages at the same time; further requests wait. Looking moves no offset and is not billed as a delivery.
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/messages (the `ListMessages` operationId).
 	ListMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -553,6 +553,8 @@ type ClientInterface interface {
 	SendMessage(ctx context.Context, ns NamespaceParam, topic TopicParam, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TailMessages Watch messages as they arrive
+	//
+	// A tenant has at most 50 tails open at the same time.
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/tail (the `TailMessages` operationId).
 	TailMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *TailMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1767,7 +1769,7 @@ func (c *Client) UpdateTopic(ctx context.Context, ns NamespaceParam, topic Topic
 
 // ListMessages Look at stored messages
 //
-// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
+// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. A page also ends at 2 MiB, or with the message that passes them. A tenant reads two pages at the same time; further requests wait. Looking moves no offset and is not billed as a delivery.
 //
 // Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/messages (the `ListMessages` operationId).
 func (c *Client) ListMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1817,6 +1819,8 @@ func (c *Client) SendMessage(ctx context.Context, ns NamespaceParam, topic Topic
 }
 
 // TailMessages Watch messages as they arrive
+//
+// A tenant has at most 50 tails open at the same time.
 //
 // Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/tail (the `TailMessages` operationId).
 func (c *Client) TailMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *TailMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7470,7 +7474,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListMessagesWithResponse Look at stored messages
 	//
-	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
+	// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. A page also ends at 2 MiB, or with the message that passes them. A tenant reads two pages at the same time; further requests wait. Looking moves no offset and is not billed as a delivery.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7492,6 +7496,8 @@ type ClientWithResponsesInterface interface {
 	SendMessageWithResponse(ctx context.Context, ns NamespaceParam, topic TopicParam, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendMessageResponse, error)
 
 	// TailMessagesWithResponse Watch messages as they arrive
+	//
+	// A tenant has at most 50 tails open at the same time.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11702,7 +11708,7 @@ func (c *ClientWithResponses) UpdateTopicWithResponse(ctx context.Context, ns Na
 
 // ListMessagesWithResponse Look at stored messages
 //
-// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
+// By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. A page also ends at 2 MiB, or with the message that passes them. A tenant reads two pages at the same time; further requests wait. Looking moves no offset and is not billed as a delivery.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11742,6 +11748,8 @@ func (c *ClientWithResponses) SendMessageWithResponse(ctx context.Context, ns Na
 }
 
 // TailMessagesWithResponse Watch messages as they arrive
+//
+// A tenant has at most 50 tails open at the same time.
 //
 // Returns a wrapper object for the known response body format(s).
 //

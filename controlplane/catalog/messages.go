@@ -19,11 +19,13 @@ type Messages interface {
 	// Send stores one message and returns where it lies.
 	Send(ctx context.Context, m Outgoing) (Sent, error)
 	// Query looks messages up: at most q.Limit, in the order of queues and
-	// offsets, by key the newest first. A page may be short or empty and still have a next one.
+	// offsets, by key and by id the newest first. A page ends at some MiB: it may
+	// be short or empty and still have a next one.
 	Query(ctx context.Context, q MessageQuery) (MessagePage, error)
 	// Tail calls r.Ready once it stands, then r.Each for every message, both
 	// in one goroutine, until ctx ends or Each returns an error, which Tail
-	// returns. It returns only after the goroutine is gone.
+	// returns. It returns only after the goroutine is gone. Each must not wait:
+	// other tails wait for it.
 	Tail(ctx context.Context, r TailRequest) error
 	// Lag reports each queue that the group has an offset for or subscribes.
 	Lag(ctx context.Context, namespaceID tenant.ID, group string) ([]QueueLag, error)
@@ -87,6 +89,19 @@ type StoredMessage struct {
 	StoredAt       time.Time
 	BornHost       string
 	ReconsumeTimes int32
+}
+
+// Bytes is about what the message takes in memory.
+func (m *StoredMessage) Bytes() int {
+	const self, property, key = 512, 64, 16
+	n := self + len(m.Body) + len(m.Tag) + len(m.MessageGroup)
+	for _, k := range m.Keys {
+		n += key + len(k)
+	}
+	for k, v := range m.Properties {
+		n += property + len(k) + len(v)
+	}
+	return n
 }
 
 // TailRequest says what to watch.

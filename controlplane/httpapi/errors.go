@@ -119,12 +119,15 @@ func (s *server) problem(c *gin.Context, ca *call, err error) api.Problem {
 }
 
 // unwritten is an answer that could not be written: the client went away, or
-// the answer has a type of its own.
+// the answer is made while it is written and could not be.
 func (s *server) unwritten(c *gin.Context, err error) {
-	if c.Request.Context().Err() != nil || c.Writer.Written() {
-		return
+	switch {
+	case c.Writer.Written():
+	case c.Request.Context().Err() != nil:
+		c.Status(statusClientClosed)
+	default:
+		s.fail(c, err)
 	}
-	s.fail(c, err)
 }
 
 // base is the URL of this server without a slash at the end.

@@ -128,6 +128,11 @@ type server struct {
 	d       Deps
 	ops     map[string]*operation // by method and gin path
 	pageKey []byte
+
+	answers   *turns // answers with messages, until they are written
+	reads     *turns // reads of messages
+	tails     *share // open tails
+	tailBytes *share // of messages that wait for readers of tails
 }
 
 var _ StrictServerInterface = (*server)(nil)
@@ -163,7 +168,12 @@ func build(d Deps) (*server, *gin.Engine, error) {
 	if d.Observe == nil {
 		d.Observe = func(string, int, time.Duration) {}
 	}
-	s := &server{d: d, pageKey: d.Sealer.Derive("page tokens")}
+	s := &server{d: d, pageKey: d.Sealer.Derive("page tokens"),
+		answers:   newTurns("message_reads", answersTotal, answersEach, answersLine, answersPatience),
+		reads:     newTurns("message_reads", readsTotal, readsEach, answersLine, answersPatience),
+		tails:     newShare("tails", tailsTotal, tailsEach),
+		tailBytes: newShare("tail_bytes", tailBytesTotal, tailBytesEach),
+	}
 	ops, err := readOperations()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the contract: %w", err)

@@ -3,6 +3,10 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +21,7 @@ func messageOut(m catalog.StoredMessage) api.Message {
 	out := api.Message{MessageId: m.MessageID, Topic: m.Topic, Queue: m.Queue, Offset: count(m.Offset), Body: string(m.Body), BodyEncoding: "utf8",
 		SizeBytes: int32(len(m.Body)), Tag: some(m.Tag), Keys: m.Keys, Properties: m.Properties, MessageGroup: some(m.MessageGroup), //nolint:gosec // a message has at most 4 MiB
 		DeliverAt: atPtr(m.DeliverAt), ReconsumeTimes: m.ReconsumeTimes, BornAt: at(m.BornAt), StoredAt: at(m.StoredAt), BornHost: some(m.BornHost)}
-	if !utf8.Valid(m.Body) {
+	if !utf8.Valid(m.Body) || jsonBytes(m.Body) > 2*len(m.Body) {
 		out.Body, out.BodyEncoding = base64.StdEncoding.EncodeToString(m.Body), "base64"
 	}
 	if out.Keys == nil {
@@ -27,6 +31,22 @@ func messageOut(m catalog.StoredMessage) api.Message {
 		out.Properties = map[string]string{}
 	}
 	return out
+}
+
+// jsonBytes is the length of a text in JSON. A control character becomes 6
+// bytes, so that what nobody can read is more than twice as long; a quote
+// becomes 2, so that no readable text is.
+func jsonBytes(text []byte) int {
+	n := len(text)
+	for _, b := range text {
+		switch {
+		case b == '"', b == '\\', b == '\b', b == '\f', b == '\n', b == '\r', b == '\t':
+			n++
+		case b < ' ':
+			n += 5
+		}
+	}
+	return n
 }
 
 // SendMessage stores one message.
@@ -63,6 +83,15 @@ func (s *server) SendMessage(gc context.Context, r SendMessageRequestObject) (Se
 }
 
 const defaultLook = time.Hour
+
+// What the answers with messages may take at the same time; see lookup.
+const (
+	answersTotal, answersEach = 32, 2
+	readsTotal, readsEach     = 8, 2
+	answersLine               = 64               // of one tenant
+	answersPatience           = 10 * time.Second // in a line
+	answerWrite               = time.Minute      // for a reader to take an answer
+)
 
 // ListMessages looks at stored messages.
 func (s *server) ListMessages(gc context.Context, r ListMessagesRequestObject) (ListMessagesResponseObject, error) {
@@ -108,13 +137,73 @@ func (s *server) ListMessages(gc context.Context, r ListMessagesRequestObject) (
 	if q.Cursor, err = s.after(c, p.PageToken); err != nil {
 		return nil, err
 	}
-	page, err := s.d.Messages.Query(ctx, q)
+	return &lookup{s: s, c: c, ctx: ctx, q: q}, nil
+}
+
+// lookup is the answer to ListMessages. Messages are large: a tenant has few
+// answers at the same time, from the read to the last byte that its reader
+// takes, and few tenants read at the same time.
+type lookup struct {
+	s   *server
+	c   *call
+	ctx context.Context //nolint:containedctx // of the request that this answers
+	q   catalog.MessageQuery
+}
+
+// VisitListMessagesResponse reads a page and writes it, message by message:
+// of what is written nothing is kept.
+func (l *lookup) VisitListMessagesResponse(w http.ResponseWriter) error {
+	leave, err := l.s.answers.enter(l.ctx, l.c.tenantID())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := ListMessages200JSONResponse{Items: make([]api.Message, len(page.Messages)), NextPageToken: s.next(c, page.Next)}
-	for i, m := range page.Messages {
-		out.Items[i] = messageOut(m)
+	defer leave()
+	page, err := l.read()
+	if err != nil {
+		return err
 	}
-	return out, nil
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	return writeMessages(w, page.Messages, l.s.next(l.c, page.Next))
+}
+
+func (l *lookup) read() (catalog.MessagePage, error) {
+	leave, err := l.s.reads.enter(l.ctx, l.c.tenantID())
+	if err != nil {
+		return catalog.MessagePage{}, err
+	}
+	defer leave()
+	return l.s.d.Messages.Query(l.ctx, l.q)
+}
+
+// writeMessages writes an api.MessageList. It forgets messages as it goes on.
+func writeMessages(w io.Writer, messages []catalog.StoredMessage, next *string) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	lead := `{"items":[`
+	for i := range messages {
+		if _, err := io.WriteString(w, lead); err != nil {
+			return err
+		}
+		if err := enc.Encode(messageOut(messages[i])); err != nil {
+			return err
+		}
+		messages[i], lead = catalog.StoredMessage{}, ","
+	}
+	end := "]}"
+	if len(messages) == 0 {
+		end = lead + end
+	}
+	if next != nil {
+		text, err := json.Marshal(*next)
+		if err != nil {
+			return err
+		}
+		end = strings.TrimSuffix(end, "}") + `,"next_page_token":` + string(text) + "}"
+	}
+	_, err := io.WriteString(w, end)
+	return err
 }

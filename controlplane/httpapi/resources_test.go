@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -520,6 +523,131 @@ func TestMessages_sendLookAndTypes(t *testing.T) {
 		status, problem, _ := s.raw("GET", "/v1/namespaces/"+ns+"/topics/"+path+"/messages", "Bearer "+p.AccessToken, "")
 		if status != want {
 			t.Errorf("%s: %d %s", path, status, problem.Detail)
+		}
+	}
+}
+
+// A page is what json.Marshal would write, but for HTML; bodies that JSON would
+// make much longer than base64 are base64.
+func TestMessages_writtenAsJSON(t *testing.T) {
+	stored := []catalog.StoredMessage{
+		{MessageID: "0", Body: []byte(`{"html":"<a href='x'>&</a>","quotes":"\"\"\"\""}`), Keys: []string{"<k>"}, Properties: map[string]string{"a": "\x00"}},
+		{MessageID: "1", Body: []byte("line\r\n\tline \x1b[0m")},
+		{MessageID: "2", Body: make([]byte, 1000)},
+		{MessageID: "3", Body: []byte("\xff")},
+		{MessageID: "4"},
+	}
+	for n := range len(stored) + 1 {
+		for _, next := range []*string{nil, ptr("t.<x>")} {
+			want := api.MessageList{Items: make([]api.Message, n), NextPageToken: next}
+			for i, m := range stored[:n] {
+				want.Items[i] = messageOut(m)
+			}
+			var text bytes.Buffer
+			check(t, writeMessages(&text, slices.Clone(stored[:n]), next))
+			var got api.MessageList
+			check(t, json.Unmarshal(text.Bytes(), &got))
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%d messages: %s", n, text.String())
+			}
+			if n > 0 && !strings.Contains(text.String(), "<a href='x'>&</a>") {
+				t.Errorf("HTML is escaped: %s", text.String())
+			}
+		}
+	}
+	for i, want := range []api.BodyEncoding{"utf8", "utf8", "base64", "base64", "utf8"} {
+		if got := messageOut(stored[i]).BodyEncoding; got != want {
+			t.Errorf("message %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+// A tenant has two answers with messages at a time, from the read to the last
+// byte; the others wait, and are told what they wait for when it takes too long.
+func TestMessages_fewReadsAtATime(t *testing.T) {
+	reads := &heldReads{entered: make(chan struct{}, 100), release: make(chan struct{})}
+	s := newSystem(t, sqldb.SQLite, func(d *Deps) { reads.Messages, d.Messages = d.Messages, reads })
+	s.srv.answers.patience = 100 * time.Millisecond
+	p, other := s.signUp("ada@example.com"), s.signUp("bob@example.com")
+	path := func(p person) string { return "/v1/namespaces/" + p.NamespaceId + "/topics/hello/messages" }
+	var wg sync.WaitGroup
+	for range answersEach {
+		wg.Go(func() {
+			if status, problem, _ := s.raw("GET", path(p), "Bearer "+p.AccessToken, ""); status != http.StatusOK {
+				t.Errorf("%d %s", status, problem.Detail)
+			}
+		})
+		<-reads.entered
+	}
+	status, problem, h := s.raw("GET", path(p), "Bearer "+p.AccessToken, "")
+	want := api.ProblemQuota{Name: "message_reads", Scope: p.TenantId, Limit: answersEach, Used: answersEach}
+	if status != http.StatusTooManyRequests || problem.Quota == nil || *problem.Quota != want || h.Get("Retry-After") == "" {
+		t.Errorf("a third one: %d %+v", status, problem)
+	}
+	wg.Go(func() {
+		if status, problem, _ := s.raw("GET", path(other), "Bearer "+other.AccessToken, ""); status != http.StatusOK {
+			t.Errorf("another tenant: %d %s", status, problem.Detail)
+		}
+	})
+	<-reads.entered
+	close(reads.release)
+	wg.Wait()
+}
+
+// heldReads lets no read end before it is told to.
+type heldReads struct {
+	catalog.Messages
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (h *heldReads) Query(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
+	h.entered <- struct{}{}
+	<-h.release
+	return h.Messages.Query(ctx, q)
+}
+
+func TestTail_tenantHasOnlySoMany(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite)
+	p, other := s.signUp("ada@example.com"), s.signUp("bob@example.com")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := func(p person) (int, io.Closer) {
+		req, err := http.NewRequestWithContext(ctx, "GET", s.server.URL+"/v1/namespaces/"+p.NamespaceId+"/topics/hello/tail", nil)
+		check(t, err)
+		req.Header.Set("Authorization", "Bearer "+p.AccessToken)
+		resp, err := http.DefaultClient.Do(req)
+		check(t, err)
+		return resp.StatusCode, resp.Body
+	}
+	var last io.Closer
+	for range tailsEach {
+		status, body := open(p)
+		if last = body; status != http.StatusOK {
+			t.Fatalf("status %d", status)
+		}
+		defer func() { _ = body.Close() }()
+	}
+	status, problem, h := s.raw("GET", "/v1/namespaces/"+p.NamespaceId+"/topics/hello/tail", "Bearer "+p.AccessToken, "")
+	want := api.ProblemQuota{Name: "tails", Scope: p.TenantId, Limit: tailsEach, Used: tailsEach}
+	if status != http.StatusTooManyRequests || problem.Quota == nil || *problem.Quota != want || h.Get("Retry-After") == "" {
+		t.Errorf("one more: %d %+v", status, problem)
+	}
+	status, body := open(other)
+	if status != http.StatusOK {
+		t.Errorf("another tenant: %d", status)
+	}
+	check(t, body.Close())
+	check(t, last.Close())
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		status, body := open(p)
+		check(t, body.Close())
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a tail that ended still counts")
 		}
 	}
 }

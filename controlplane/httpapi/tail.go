@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,16 +10,17 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/internal/errs"
 )
 
-// tailBuffer is how many messages wait for a slow reader; more are dropped
-// and counted.
-const tailBuffer = 256
+// How many tails are open at the same time.
+const (
+	tailsTotal = 1000
+	tailsEach  = 50
+)
 
 // tailWrite bounds one write to a reader who takes nothing.
 const tailWrite = 20 * time.Second
@@ -86,12 +88,16 @@ type tail struct {
 // VisitTailMessagesResponse writes events. One goroutine reads the data plane
 // and ends before this returns; this one writes.
 func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
+	if err := t.s.tails.take(t.c.tenantID(), 1); err != nil {
+		return err
+	}
+	defer t.s.tails.give(t.c.tenantID(), 1)
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	messages := make(chan catalog.StoredMessage, tailBuffer)
+	waiting := newBacklog(t.s.tailBytes, t.c.tenantID())
+	defer waiting.close() // last: nothing is put any more
 	ready := make(chan struct{}, 1)
 	ended := make(chan error, 1)
-	var dropped atomic.Int64
 	req := t.req
 	req.Ready = func() {
 		select {
@@ -100,11 +106,7 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 		}
 	}
 	req.Each = func(m catalog.StoredMessage) error {
-		select {
-		case messages <- m:
-		default:
-			dropped.Add(1)
-		}
+		waiting.put(m)
 		return nil
 	}
 	go func() { ended <- t.s.d.Messages.Tail(ctx, req) }()
@@ -141,11 +143,13 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 			return ctx.Err()
 		case <-ready:
 			out.event("ready", "", struct{}{})
-		case m := <-messages:
-			if n := dropped.Swap(0); n > 0 {
-				out.event("dropped", "", map[string]string{"messages": strconv.FormatInt(n, 10)})
+		case <-waiting.some:
+			m, dropped := waiting.next()
+			if dropped > 0 {
+				out.event("dropped", "", map[string]string{"messages": strconv.FormatInt(dropped, 10)})
 			}
 			out.message(m)
+			waiting.written()
 		case <-beat.C:
 			out.comment("beat")
 		case <-check.C:
@@ -184,31 +188,35 @@ type events struct {
 	err     error
 }
 
-func (e *events) write(text string) {
+func (e *events) write(text []byte) {
 	if e.err != nil {
 		return
 	}
 	if e.err = e.control.SetWriteDeadline(time.Now().Add(tailWrite)); e.err != nil && !errors.Is(e.err, http.ErrNotSupported) {
 		return
 	}
-	if _, e.err = e.w.Write([]byte(text)); e.err == nil {
+	if _, e.err = e.w.Write(text); e.err == nil {
 		e.err = e.control.Flush()
 	}
 }
 
-func (e *events) comment(text string) { e.write(": " + text + "\n\n") }
+func (e *events) comment(text string) { e.write([]byte(": " + text + "\n\n")) }
 
 func (e *events) event(name, id string, data any) {
-	text, err := json.Marshal(data)
-	if err != nil {
+	var text bytes.Buffer
+	text.WriteString("event: " + name + "\n")
+	if id != "" {
+		text.WriteString("id: " + id + "\n")
+	}
+	text.WriteString("data: ")
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(data); err != nil { // one line and its end
 		e.err = err
 		return
 	}
-	line := "event: " + name + "\n"
-	if id != "" {
-		line += "id: " + id + "\n"
-	}
-	e.write(line + "data: " + string(text) + "\n\n")
+	text.WriteByte('\n')
+	e.write(text.Bytes())
 }
 
 func (e *events) message(m catalog.StoredMessage) {

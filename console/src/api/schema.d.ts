@@ -447,7 +447,7 @@ export interface paths {
         };
         /**
          * Look at stored messages
-         * @description By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. Looking moves no offset and is not billed as a delivery.
+         * @description By `message_id`, or by `key`, or by `queue` and `offset`, or by the time of storing with `from` and `to`; one of the ways at a time, but `from` and `to` also narrow a look by `key`. Without any: the last hour. By `key` the newest messages come first, and a page has at most 64. A page also ends at 2 MiB, or with the message that passes them. A tenant reads two pages at the same time; further requests wait. Looking moves no offset and is not billed as a delivery.
          */
         get: operations["listMessages"];
         put?: never;
@@ -466,7 +466,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Watch messages as they arrive */
+        /**
+         * Watch messages as they arrive
+         * @description A tenant has at most 50 tails open at the same time.
+         */
         get: operations["tailMessages"];
         put?: never;
         post?: never;
@@ -1004,7 +1007,7 @@ export interface components {
          */
         Protocol: "remoting" | "grpc" | "http";
         /**
-         * @description How `body` is written.
+         * @description How `body` is written. A stored body is `utf8` when it is a text, `base64` when it is none or has many control characters.
          * @enum {string}
          */
         BodyEncoding: "utf8" | "base64";

@@ -28,25 +28,36 @@ import (
 
 // Service implements catalog.Messages over one broker group.
 type Service struct {
-	broker mqclient.Node
-	now    func() time.Time
+	broker  mqclient.Node
+	now     func() time.Time
+	showing chan struct{} // one in it for each tail that unpacks and shows a message
 }
+
+// maxShowing bounds how many tails hold an unpacked message at the same time.
+const maxShowing = 4
 
 var _ catalog.Messages = (*Service)(nil)
 
 // New makes a Service on the master of a broker group.
 func New(broker mqclient.Node, now func() time.Time) *Service {
-	return &Service{broker: broker, now: now}
+	return &Service{broker: broker, now: now, showing: make(chan struct{}, maxShowing)}
 }
 
 // physical wraps a bare topic name, also `%RETRY%group` and `%DLQ%group`.
 func physical(namespaceID, topic string) string {
+	prefix, name := groupPrefix(topic)
+	return prefix + policy.PhysicalName(namespaceID, name)
+}
+
+// groupPrefix cuts off what makes a name the retry or dead-letter topic of a
+// group; "" for other topics.
+func groupPrefix(topic string) (prefix, name string) {
 	for _, prefix := range []string{policy.RetryPrefix, policy.DLQPrefix} {
 		if group, ok := strings.CutPrefix(topic, prefix); ok {
-			return prefix + policy.PhysicalName(namespaceID, group)
+			return prefix, group
 		}
 	}
-	return policy.PhysicalName(namespaceID, topic)
+	return "", topic
 }
 
 // bare is the way back; ok is false for a name of another namespace.
@@ -94,24 +105,23 @@ const (
 	settlePause = 20 * time.Millisecond
 )
 
-// settled calls do until the broker knows the topic, for a short time.
-func settled[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	deadline := time.NewTimer(settleTime)
-	defer deadline.Stop()
+// settled calls do until the broker knows the topic, for a short time. The
+// topics of a group begin with their first message: until then they hold
+// nothing, which is the zero value.
+func settled[T any](ctx context.Context, topic string, do func() (T, error)) (T, error) {
+	wait, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
 	for {
 		v, err := do()
 		if code, ok := mqclient.CodeOf(err); !ok || code != wire.TopicNotExist {
 			return v, err
 		}
-		pause := time.NewTimer(settlePause)
-		select {
-		case <-pause.C:
-			continue
-		case <-deadline.C:
-		case <-ctx.Done():
+		if prefix, _ := groupPrefix(topic); prefix != "" {
+			return v, nil
 		}
-		pause.Stop()
-		return v, err
+		if pause(wait, settlePause) != nil {
+			return v, err
+		}
 	}
 }
 
@@ -129,7 +139,7 @@ func (s *Service) Send(ctx context.Context, m catalog.Outgoing) (catalog.Sent, e
 	if len(m.Keys) > 0 {
 		props = message.AppendProperty(props, message.KeyKeys, strings.Join(m.Keys, " "))
 	}
-	r, err := settled(ctx, func() (mqclient.SendResult, error) {
+	r, err := settled(ctx, m.Topic, func() (mqclient.SendResult, error) {
 		return s.broker.Send(ctx, mqclient.SendRequest{Topic: topic, QueueID: queue, Body: m.Body, Properties: props, Actor: m.ActorID, Born: s.now()})
 	})
 	if err != nil {
@@ -180,6 +190,9 @@ func (s *Service) Lag(ctx context.Context, namespaceID tenant.ID, group string) 
 
 func key(topic string, queue int32) string { return topic + "/" + strconv.Itoa(int(queue)) }
 
+// absentPause is how often a tail asks for a topic that its group has not yet.
+const absentPause = time.Second
+
 // Tail implements catalog.Messages: one long poll a queue, one goroutine that
 // calls r.Each.
 func (s *Service) Tail(ctx context.Context, r catalog.TailRequest) error {
@@ -190,17 +203,26 @@ func (s *Service) Tail(ctx context.Context, r catalog.TailRequest) error {
 	if err != nil {
 		return err
 	}
-	found := make(chan catalog.StoredMessage)
-	failed := make(chan error, len(starts))
-	var wg sync.WaitGroup
-	for queue, offset := range starts {
-		wg.Go(func() { failed <- s.follow(ctx, r.NamespaceID, topic, queue, offset, r.Tag, found) })
-	}
-	defer wg.Wait()
-	defer cancel() // runs first: the polls end, then they are waited for
 	if r.Ready != nil {
 		r.Ready()
 	}
+	for len(starts) == 0 { // all that will be in the topic is new
+		if err := pause(ctx, absentPause); err != nil {
+			return err
+		}
+		r.Since = time.UnixMilli(0)
+		if starts, err = s.starts(ctx, topic, r); err != nil {
+			return err
+		}
+	}
+	found := make(chan message.Message)
+	failed := make(chan error, len(starts))
+	var wg sync.WaitGroup
+	for queue, offset := range starts {
+		wg.Go(func() { failed <- s.follow(ctx, topic, queue, offset, r.Tag, found) })
+	}
+	defer wg.Wait()
+	defer cancel() // runs first: the polls end, then they are waited for
 	for {
 		select {
 		case <-ctx.Done():
@@ -208,16 +230,41 @@ func (s *Service) Tail(ctx context.Context, r catalog.TailRequest) error {
 		case err := <-failed:
 			return err
 		case m := <-found:
-			if err := r.Each(m); err != nil {
+			if err := s.show(ctx, m, r); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// starts is the next offset of every queue of the topic.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// show unpacks a message for r.Each. A thousand tails may see a packed message
+// at once, which is a thousand times as large unpacked: few of them go on at a
+// time.
+func (s *Service) show(ctx context.Context, m message.Message, r catalog.TailRequest) error {
+	select {
+	case s.showing <- struct{}{}:
+		defer func() { <-s.showing }()
+		return r.Each(shown(r.NamespaceID, m))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// starts is the next offset of every queue of the topic; none for a topic that
+// its group does not have yet.
 func (s *Service) starts(ctx context.Context, topic string, r catalog.TailRequest) (map[int32]int64, error) {
-	stats, err := settled(ctx, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
+	stats, err := settled(ctx, r.Topic, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -244,7 +291,7 @@ const (
 	holdCall = hold + 10*time.Second
 )
 
-func (s *Service) follow(ctx context.Context, namespaceID, topic string, queue int32, offset int64, tag string, found chan<- catalog.StoredMessage) error {
+func (s *Service) follow(ctx context.Context, topic string, queue int32, offset int64, tag string, found chan<- message.Message) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, holdCall)
 		r, err := s.broker.Pull(call, mqclient.PullRequest{Topic: topic, QueueID: queue, Offset: offset, Hold: hold, Tags: tag})
@@ -260,7 +307,7 @@ func (s *Service) follow(ctx context.Context, namespaceID, topic string, queue i
 				continue // the broker compares hashes
 			}
 			select {
-			case found <- shown(namespaceID, m):
+			case found <- m:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -281,9 +328,12 @@ func shown(namespaceID string, m message.Message) catalog.StoredMessage {
 	if !ok {
 		id = message.OffsetID(m.StoreHost, m.PhysicalOffset)
 	}
-	body, _ := m.PlainBody(maxPlain)
+	body, plain := m.PlainBody(maxPlain)
+	if !plain || m.SysFlag&message.SysFlagCompressed == 0 {
+		body = slices.Clone(body) // the record's
+	}
 	out := catalog.StoredMessage{
-		MessageID: id, Topic: topic, Queue: m.QueueID, Offset: m.QueueOffset, Body: slices.Clone(body),
+		MessageID: id, Topic: topic, Queue: m.QueueID, Offset: m.QueueOffset, Body: body,
 		Properties: map[string]string{}, BornAt: time.UnixMilli(m.BornTimestamp).UTC(), StoredAt: time.UnixMilli(m.StoreTimestamp).UTC(),
 		BornHost: m.BornHost.String(), ReconsumeTimes: m.ReconsumeTimes,
 	}

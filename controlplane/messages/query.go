@@ -16,20 +16,22 @@ import (
 )
 
 // Query implements catalog.Messages. By time it walks queue after queue; the
-// cursor is "<queue>.<offset>". By key it goes back in the log; the cursor is
-// the place of the last message.
+// cursor is "<queue>.<offset>". By key and by id it goes back in the log; the
+// cursor is the place of the last message.
 func (s *Service) Query(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
-	if q.MessageID != "" {
-		m, err := s.byID(ctx, q)
-		return catalog.MessagePage{Messages: m}, err
-	}
-	if q.Key != "" {
+	switch {
+	case q.MessageID != "":
+		return s.byID(ctx, q)
+	case q.Key != "":
 		return s.byKey(ctx, q)
 	}
 	topic := physical(q.NamespaceID, q.Topic)
-	stats, err := settled(ctx, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
+	stats, err := settled(ctx, q.Topic, func() ([]mqclient.QueueState, error) { return s.broker.TopicStats(ctx, topic) })
 	if err != nil {
 		return catalog.MessagePage{}, failure(err)
+	}
+	if len(stats) == 0 {
+		return catalog.MessagePage{}, nil
 	}
 	w := walk{s: s, q: q, topic: topic, queues: map[int32]mqclient.QueueState{}}
 	for _, st := range stats {
@@ -38,77 +40,84 @@ func (s *Service) Query(ctx context.Context, q catalog.MessageQuery) (catalog.Me
 	return w.run(ctx)
 }
 
-// maxFound is what a broker returns for one look-up by key.
-const maxFound = 64
+const (
+	// maxFound is what a broker returns for one look-up by key.
+	maxFound = 64
+	// pageBytes ends a page: messages together have less, or one more than that.
+	pageBytes = 2 << 20
+)
 
 func (s *Service) byKey(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
-	k := mqclient.KeyQuery{Topic: physical(q.NamespaceID, q.Topic), Key: q.Key, To: math.MaxInt64, Max: min(q.Limit, maxFound)}
+	k := mqclient.KeyQuery{Key: q.Key, To: math.MaxInt64}
 	if !q.From.IsZero() {
 		k.From = q.From.UnixMilli()
 	}
 	if !q.To.IsZero() {
 		k.To = q.To.UnixMilli() - 1
 	}
-	if q.Cursor != "" {
-		var err error
-		if k.Before, err = strconv.ParseInt(q.Cursor, 10, 64); err != nil || k.Before < 1 {
-			return catalog.MessagePage{}, errs.Field("page_token", "%w", errCursor)
-		}
-	}
-	found, err := settled(ctx, func() ([]message.Message, error) { return s.broker.FindByKey(ctx, k) })
-	if err != nil {
-		return catalog.MessagePage{}, failure(err)
-	}
-	var page catalog.MessagePage
-	bytes := 0
-	for _, m := range slices.Backward(found) {
-		one := shown(q.NamespaceID, m)
-		page.Messages = append(page.Messages, one)
-		// A short answer may have stopped at its size: only an empty one is the end.
-		page.Next = strconv.FormatInt(m.PhysicalOffset, 10)
-		if m.PhysicalOffset == 0 {
-			page.Next = ""
-		}
-		if bytes += len(one.Body); bytes >= pageBytes {
-			break
-		}
-	}
-	return page, nil
+	// A short answer may have stopped at its size: only an empty one is the end.
+	page, _, err := s.find(ctx, q, k)
+	return page, err
 }
 
 // byID finds a message by the id that its client gave it, or by its offset id.
-// That it lies in the asked topic is checked here: an offset alone says nothing
-// of whose it is.
-func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) ([]catalog.StoredMessage, error) {
-	topic := physical(q.NamespaceID, q.Topic)
-	found, err := settled(ctx, func() ([]message.Message, error) {
-		return s.broker.FindByKey(ctx, mqclient.KeyQuery{Topic: topic, Key: q.MessageID, Unique: true, Max: maxFound})
-	})
+// Clients may give one id to many messages. That the message lies in the asked
+// topic is checked here: an offset alone says nothing of whose it is.
+func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
+	page, all, err := s.find(ctx, q, mqclient.KeyQuery{Key: q.MessageID, Unique: true})
 	if err != nil {
-		return nil, failure(err)
+		return catalog.MessagePage{}, err
 	}
-	if len(found) > 0 {
-		var out []catalog.StoredMessage
-		for _, m := range found {
-			out = append(out, shown(q.NamespaceID, m))
-		}
-		return out, nil
+	if all {
+		page.Next = ""
+	}
+	if len(page.Messages) > 0 || q.Cursor != "" {
+		return page, nil
 	}
 	_, offset, err := message.ParseOffsetID(q.MessageID)
 	if err != nil {
-		return nil, nil // of the form that clients give
+		return page, nil // of the form that clients give
 	}
 	m, err := s.broker.View(ctx, offset)
 	if err != nil {
 		if err = failure(err); errs.Is(err, errs.Unavailable) {
-			return nil, err
+			return catalog.MessagePage{}, err
 		}
-		return nil, nil // no record begins there
+		return page, nil // no record begins there
 	}
-	if m.Topic != topic {
-		return nil, nil
+	if m.Topic == physical(q.NamespaceID, q.Topic) {
+		page.Messages = []catalog.StoredMessage{shown(q.NamespaceID, m)}
 	}
-	return []catalog.StoredMessage{shown(q.NamespaceID, m)}, nil
+	return page, nil
+}
+
+// find takes a page of what k finds, the newest first. Next goes on behind the
+// last one; all says that the broker found less than a page may have and that
+// all of it is in the page.
+func (s *Service) find(ctx context.Context, q catalog.MessageQuery, k mqclient.KeyQuery) (page catalog.MessagePage, all bool, err error) {
+	k.Topic, k.Max = physical(q.NamespaceID, q.Topic), min(q.Limit, maxFound)
+	if q.Cursor != "" {
+		if k.Before, err = strconv.ParseInt(q.Cursor, 10, 64); err != nil || k.Before < 1 {
+			return page, false, errs.Field("page_token", "%w", errCursor)
+		}
+	}
+	found, err := settled(ctx, q.Topic, func() ([]message.Message, error) { return s.broker.FindByKey(ctx, k) })
+	if err != nil {
+		return page, false, failure(err)
+	}
+	size := 0
+	for _, m := range slices.Backward(found) {
+		one := shown(q.NamespaceID, m)
+		page.Messages = append(page.Messages, one)
+		page.Next = strconv.FormatInt(m.PhysicalOffset, 10)
+		if m.PhysicalOffset == 0 {
+			page.Next = ""
+		}
+		if size += one.Bytes(); size >= pageBytes {
+			break
+		}
+	}
+	return page, len(page.Messages) == len(found) && len(found) < k.Max, nil
 }
 
 // walk reads the messages of a query, queue after queue.
@@ -118,15 +127,11 @@ type walk struct {
 	topic  string
 	queues map[int32]mqclient.QueueState
 	page   catalog.MessagePage
-	bytes  int // of the bodies in page
+	bytes  int // of the messages in page
 }
 
-const (
-	// pullsPerPage bounds what one page costs where hardly anything matches.
-	pullsPerPage = 200
-	// pageBytes ends a page: bodies together have less, or one more than that.
-	pageBytes = 8 << 20
-)
+// pullsPerPage bounds what one page costs where hardly anything matches.
+const pullsPerPage = 200
 
 func (w *walk) run(ctx context.Context) (catalog.MessagePage, error) {
 	queue, offset, err := w.begin(ctx)
@@ -215,7 +220,7 @@ func (w *walk) pull(ctx context.Context, queue int32, offset int64) (next int64,
 		if !byTime || !at.Before(w.q.From) {
 			one := shown(w.q.NamespaceID, m)
 			w.page.Messages = append(w.page.Messages, one)
-			w.bytes += len(one.Body)
+			w.bytes += one.Bytes()
 		}
 		if offset = m.QueueOffset + 1; w.bytes >= pageBytes {
 			return offset, false, nil

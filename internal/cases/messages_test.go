@@ -1,9 +1,16 @@
 package cases
 
 import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +18,9 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/mqclient"
+	"github.com/sluicemq/sluice/dataplane/wire"
 	"github.com/sluicemq/sluice/internal/testcluster"
 )
 
@@ -68,6 +78,107 @@ func TestMessages_largeBodies(t *testing.T) {
 			q.Set("page_token", page.NextPageToken)
 		}
 	}))
+}
+
+// node is a bare caller of the broker with an account's key.
+func node(t *testing.T, c *testcluster.Cluster, a *testcluster.Account) mqclient.Node {
+	t.Helper()
+	client, err := mqclient.New(mqclient.Config{KeyID: a.KeyID, Secret: []byte(a.Secret)})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client.At(c.Broker)
+}
+
+// Many messages with one id, each small as it is stored and large unpacked,
+// come in pages, and their bytes, of which JSON would make six each, as base64.
+func TestMessages_manyLargeOnesWithOneID(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("bomb@example.com")
+	broker := node(t, c, a)
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	_, err := w.Write(make([]byte, 4<<20))
+	must(t, errors.Join(err, w.Close()))
+	const n = 12
+	for i := range n {
+		props := message.AppendProperty(nil, message.KeyUniqueKey, "ONE_ID")
+		h := wire.SendHeader{ProducerGroup: "cases", Topic: "hello", DefaultTopic: "TBW102", QueueID: int32(i % 4), SysFlag: message.SysFlagCompressed,
+			BornTimestamp: time.Now().UnixMilli(), Properties: string(props), MaxReconsumeTimes: -1}
+		_, err := broker.Call(t.Context(), wire.SendMessageV2, h.Fields(wire.SendMessageV2).Map(), packed.Bytes())
+		must(t, err)
+	}
+	seen := map[string]bool{}
+	for q := (url.Values{"message_id": {"ONE_ID"}, "page_size": {"100"}}); ; {
+		page := look(t, a, "hello", q)
+		bytes := 0
+		for _, m := range page.Items {
+			seen[fmt.Sprint(m.Queue, ".", m.Offset)] = true
+			bytes += len(m.Body)
+			if body, err := base64.StdEncoding.DecodeString(m.Body); err != nil || len(body) != 4<<20 {
+				t.Errorf("a body of %d bytes, %v", len(body), err)
+			}
+		}
+		if bytes > 10<<20 {
+			t.Fatalf("a page of %d messages with %d bytes", len(page.Items), bytes)
+		}
+		if page.NextPageToken == "" {
+			break
+		}
+		q.Set("page_token", page.NextPageToken)
+	}
+	if len(seen) != n {
+		t.Errorf("%d messages, want %d", len(seen), n)
+	}
+}
+
+// The topics of a group are empty before its first dead letter: a look says so
+// at once, and a tail shows that letter.
+func TestMessages_beforeTheFirstDeadLetter(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("letters@example.com")
+	const letters = "%25DLQ%25hello-group"
+	for _, topic := range []string{letters, "%25RETRY%25hello-group"} {
+		for _, q := range []url.Values{{}, {"key": {"k"}}, {"message_id": {"x"}}, {"queue": {"0"}}, {"queue": {"0"}, "offset": {"0"}}} {
+			begun := time.Now()
+			if page := look(t, a, topic, q); len(page.Items) != 0 || page.NextPageToken != "" {
+				t.Errorf("%s %v: %+v", topic, q, page)
+			}
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("%s %v took %s", topic, q, took)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", a.Base+"/v1/namespaces/"+a.NamespaceID+"/topics/"+letters+"/tail", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+a.Token)
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() && lines.Text() != "event: ready" {
+	}
+	broker := node(t, c, a)
+	sent, err := broker.Send(ctx, mqclient.SendRequest{Topic: "hello", QueueID: -1, Body: []byte("dead"), Born: time.Now()})
+	must(t, err)
+	_, offset, err := message.ParseOffsetID(sent.MessageID)
+	must(t, err)
+	back := map[string]string{"group": "hello-group", "offset": strconv.FormatInt(offset, 10), "delayLevel": "-1"}
+	must(t, testcluster.Eventually(ctx, 10*time.Second, func() (bool, error) {
+		_, err := broker.Call(ctx, wire.ConsumerSendMsgBack, back, nil)
+		return err == nil, err
+	}))
+	for lines.Scan() && lines.Text() != "event: message" {
+	}
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	}
+	if !strings.Contains(lines.Text(), `"body":"dead"`) {
+		t.Errorf("the tail showed %q, %v", lines.Text(), lines.Err())
+	}
+	if page := look(t, a, letters, url.Values{}); len(page.Items) != 1 || page.Items[0].Body != "dead" {
+		t.Errorf("after the first letter: %+v", page)
+	}
 }
 
 // Pages by time, by place and by id show every message once, whatever the size

@@ -30,6 +30,11 @@ type AuditEvent struct {
 	Denied      bool
 	Reason      string
 	RequestID   string
+
+	// Place in the tenant's hash chain; see package auditchain. Zero for events
+	// from before there was one, and for Append.
+	Sequence           int64
+	Hash, PreviousHash string
 }
 
 // AuditFilter narrows a list of events; zero fields do not.
@@ -59,7 +64,9 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_events" }
 
-// Append adds an event, in the transaction of ctx if there is one.
+// Append adds an event and its link to the chain, in the transaction of ctx if
+// there is one. Writers of one tenant wait for each other here until they
+// commit, so let it be the last thing that a transaction does.
 func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
 	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
 		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: "allowed", Reason: e.Reason,
@@ -67,7 +74,12 @@ func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
 	if e.Denied {
 		row.Decision = "denied"
 	}
-	return a.db.InTx(ctx, func(ctx context.Context) error { return sqldb.Error(a.db.Conn(ctx).Create(&row).Error) })
+	return a.db.InTx(ctx, func(ctx context.Context) error {
+		if err := a.db.Conn(ctx).Create(&row).Error; err != nil {
+			return sqldb.Error(err)
+		}
+		return a.link(ctx, row.event())
+	})
 }
 
 // List returns events before an id, newest first.
@@ -87,9 +99,15 @@ func (a *Audit) List(ctx context.Context, tenantID tenant.ID, f AuditFilter, p t
 			q = q.Where(column+" = ?", value)
 		}
 	}
-	return all(q.Order("id DESC").Limit(p.Size), func(r auditRow) (AuditEvent, error) {
-		return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
-			SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
-			Denied: r.Decision == "denied", Reason: r.Reason, RequestID: r.RequestID}, nil
-	})
+	out, err := all(q.Order("id DESC").Limit(p.Size), func(r auditRow) (AuditEvent, error) { return r.event(), nil })
+	if err != nil {
+		return nil, err
+	}
+	return out, a.places(ctx, tenantID, out)
+}
+
+func (r auditRow) event() AuditEvent {
+	return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
+		SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
+		Denied: r.Decision == "denied", Reason: r.Reason, RequestID: r.RequestID}
 }

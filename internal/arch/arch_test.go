@@ -19,6 +19,7 @@ var ours = map[string][]string{
 	// What imports nothing of ours.
 	"internal/errs":          nil,
 	"internal/arch":          nil,
+	"internal/auditchain":    nil,
 	"internal/keyfile":       nil,
 	"dataplane/vfs":          nil,
 	"dataplane/message":      nil,
@@ -50,7 +51,7 @@ var ours = map[string][]string{
 	"billing/collect":        {"billing", "billing/billingdb", "dataplane/meter"},
 	"controlplane/auth":      {"controlplane/catalog", "internal/errs", "tenant"},
 	"controlplane/catalog":   {"internal/errs", "tenant"},
-	"controlplane/controldb": {"controlplane/auth", "controlplane/catalog", "internal/errs", "internal/sqldb", "tenant", "tenant/tenantdb"},
+	"controlplane/controldb": {"controlplane/auth", "controlplane/catalog", "internal/auditchain", "internal/errs", "internal/sqldb", "tenant", "tenant/tenantdb"},
 	"controlplane/fleet":     {"controlplane/catalog", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
 	"controlplane/messages":  {"controlplane/catalog", "dataplane/message", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
 	"controlplane/jobs":      {"internal/errs"},

@@ -1,0 +1,101 @@
+package controldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/auditchain"
+	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+func auditEvent(tenantID tenant.ID, n int) AuditEvent {
+	return AuditEvent{ID: tenant.NewID("evt_", time.UnixMilli(int64(1_700_000_000_000+n))), TenantID: tenantID, At: time.UnixMilli(int64(1_700_000_000_000 + n)).UTC(),
+		ActorType: "user", ActorID: "usr_1", SourceIP: "192.0.2.1", Action: "createTopic", TargetType: "topic", TargetID: fmt.Sprint("top_", n), RequestID: "req_1"}
+}
+
+func wantBroken(t *testing.T, a *Audit, tenantID tenant.ID, what string, sequence int64, known ...auditchain.Head) {
+	t.Helper()
+	var broken *auditchain.BrokenError
+	if _, err := a.Verify(context.Background(), tenantID, known...); !errors.As(err, &broken) || broken.Sequence != sequence {
+		t.Errorf("%s: %v, want a break at %d", what, err, sequence)
+	}
+}
+
+// Whoever writes at the same time, each tenant has one chain without holes, and
+// everything that is done to its rows behind the server's back is found.
+func TestAudit_chain(t *testing.T) {
+	for _, driver := range []sqldb.Driver{sqldb.SQLite, sqldb.MySQL} {
+		t.Run(string(driver), func(t *testing.T) {
+			db := dbtest.Open(t, driver)
+			a := NewAudit(db)
+			ctx := sqldb.AcrossTenants(t.Context())
+			if h, err := a.Verify(t.Context(), "ten_a"); err != nil || h != (auditchain.Head{}) {
+				t.Errorf("nothing: %+v, %v", h, err)
+			}
+			const n = 40
+			var wg sync.WaitGroup
+			for w := range 4 {
+				wg.Go(func() {
+					for i := range n / 4 {
+						for _, id := range []tenant.ID{"ten_a", "ten_b"} {
+							if err := a.Append(t.Context(), auditEvent(id, w*100+i)); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+			head, err := a.Verify(t.Context(), "ten_a")
+			if err != nil || head.Sequence != n {
+				t.Fatalf("%+v, %v", head, err)
+			}
+			list, err := a.List(t.Context(), "ten_a", AuditFilter{}, tenant.Page{Size: 100})
+			if err != nil || len(list) != n {
+				t.Fatal(len(list), err)
+			}
+			seen := map[int64]AuditEvent{}
+			for _, e := range list {
+				seen[e.Sequence] = e
+			}
+			if len(seen) != n || seen[n].Hash != head.Hash || seen[1].PreviousHash != "" {
+				t.Errorf("%d places, head %s", len(seen), seen[n].Hash)
+			}
+
+			exec := func(query string, args ...any) {
+				t.Helper()
+				if err := db.InTx(ctx, func(ctx context.Context) error { return db.Conn(ctx).Exec(query, args...).Error }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec("UPDATE audit_events SET target_id = 'top_x' WHERE id = ?", seen[7].ID)
+			wantBroken(t, a, "ten_a", "an event was changed", 7)
+			exec("UPDATE audit_events SET target_id = ? WHERE id = ?", seen[7].TargetID, seen[7].ID)
+			if _, err := a.Verify(t.Context(), "ten_a"); err != nil {
+				t.Fatalf("changed back: %v", err)
+			}
+			exec("DELETE FROM audit_events WHERE id = ?", seen[9].ID)
+			wantBroken(t, a, "ten_a", "an event was removed", 9)
+			exec("DELETE FROM audit_chain WHERE event_id = ?", seen[9].ID)
+			wantBroken(t, a, "ten_a", "an event was removed with its link", 9)
+			exec("DELETE FROM audit_chain WHERE tenant_id = 'ten_a' AND sequence >= 9")
+			wantBroken(t, a, "ten_a", "everything from an event on was removed", 9)
+			exec("UPDATE audit_heads SET sequence = 8, hash = ? WHERE tenant_id = 'ten_a'", seen[8].Hash)
+			if _, err := a.Verify(t.Context(), "ten_a"); err != nil {
+				t.Errorf("with the head, too: nobody can tell: %v", err)
+			}
+			wantBroken(t, a, "ten_a", "but who kept an older head can", 9, head)
+			exec("DELETE FROM audit_chain WHERE tenant_id = 'ten_a' AND sequence = 1")
+			wantBroken(t, a, "ten_a", "the first event was removed", 1)
+			if h, err := a.Verify(t.Context(), "ten_b"); err != nil || h.Sequence != n {
+				t.Errorf("the other tenant: %+v, %v", h, err)
+			}
+		})
+	}
+}

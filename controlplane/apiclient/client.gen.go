@@ -172,6 +172,24 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// VerifyAuditEventsWithBody Check the hash chain of the audit events
+	//
+	// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+	VerifyAuditEventsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyAuditEvents Check the hash chain of the audit events
+	//
+	// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+	VerifyAuditEvents(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RequestPasswordResetWithBody Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type.
@@ -848,6 +866,44 @@ func (c *Client) RotateApiKey(ctx context.Context, id ApiKeyParam, params *Rotat
 // Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyAuditEventsWithBody Check the hash chain of the audit events
+//
+// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+func (c *Client) VerifyAuditEventsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyAuditEventsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyAuditEvents Check the hash chain of the audit events
+//
+// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+func (c *Client) VerifyAuditEvents(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyAuditEventsRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2897,6 +2953,46 @@ func NewListAuditEventsRequest(server string, params *ListAuditEventsParams) (*h
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewVerifyAuditEventsRequest calls the generic VerifyAuditEvents builder with application/json body
+func NewVerifyAuditEventsRequest(server string, body VerifyAuditEventsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyAuditEventsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewVerifyAuditEventsRequestWithBody constructs an http.Request for the VerifyAuditEvents method, with any body, and a specified content type
+func NewVerifyAuditEventsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/audit-events/actions/verify")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7071,6 +7167,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEventsWithResponse(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*ListAuditEventsResponse, error)
 
+	// VerifyAuditEventsWithBodyWithResponse Check the hash chain of the audit events
+	//
+	// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+	VerifyAuditEventsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyAuditEventsResponse, error)
+
+	// VerifyAuditEventsWithResponse Check the hash chain of the audit events
+	//
+	// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+	VerifyAuditEventsWithResponse(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyAuditEventsResponse, error)
+
 	// RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8121,6 +8235,54 @@ func (r ListAuditEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type VerifyAuditEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditVerification
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyAuditEventsResponse) GetJSON200() *AuditVerification {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r VerifyAuditEventsResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyAuditEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyAuditEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyAuditEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyAuditEventsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10975,6 +11137,36 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 	return ParseListAuditEventsResponse(rsp)
 }
 
+// VerifyAuditEventsWithBodyWithResponse Check the hash chain of the audit events
+//
+// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+func (c *ClientWithResponses) VerifyAuditEventsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyAuditEventsResponse, error) {
+	rsp, err := c.VerifyAuditEventsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyAuditEventsResponse(rsp)
+}
+
+// VerifyAuditEventsWithResponse Check the hash chain of the audit events
+//
+// Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
+func (c *ClientWithResponses) VerifyAuditEventsWithResponse(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyAuditEventsResponse, error) {
+	rsp, err := c.VerifyAuditEvents(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyAuditEventsResponse(rsp)
+}
+
 // RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -12352,6 +12544,39 @@ func ParseListAuditEventsResponse(rsp *http.Response) (*ListAuditEventsResponse,
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest AuditEventList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseVerifyAuditEventsResponse parses an HTTP response from a VerifyAuditEventsWithResponse call
+func ParseVerifyAuditEventsResponse(rsp *http.Response) (*VerifyAuditEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyAuditEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditVerification
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/internal/auditchain"
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
 )
@@ -17,7 +19,32 @@ func eventOut(e controldb.AuditEvent) api.AuditEvent {
 	if e.Denied {
 		out.Decision = "denied"
 	}
+	if e.Sequence > 0 {
+		out.Sequence, out.Hash, out.PreviousHash = &e.Sequence, &e.Hash, &e.PreviousHash
+	}
 	return out
+}
+
+// VerifyAuditEvents checks the hash chain of the tenant.
+func (s *server) VerifyAuditEvents(gc context.Context, r VerifyAuditEventsRequestObject) (VerifyAuditEventsResponseObject, error) {
+	c, ctx := enter(gc)
+	var known []auditchain.Head
+	for _, h := range or(r.Body.Known, nil) {
+		known = append(known, auditchain.Head{Sequence: h.Sequence, Hash: h.Hash})
+	}
+	head, err := s.d.Audit.Verify(ctx, c.tenantID(), known...)
+	var broken *auditchain.BrokenError
+	switch {
+	case errors.As(err, &broken):
+		return VerifyAuditEvents200JSONResponse{Events: broken.Sequence - 1, BrokenAt: &broken.Sequence, Problem: &broken.Problem}, nil
+	case err != nil:
+		return nil, err
+	}
+	out := VerifyAuditEvents200JSONResponse{Intact: true, Events: head.Sequence}
+	if head.Sequence > 0 {
+		out.Head = &api.ChainHead{Sequence: head.Sequence, Hash: head.Hash}
+	}
+	return out, nil
 }
 
 // ListAuditEvents shows what was done in the tenant.

@@ -25,6 +25,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
 	"github.com/sluicemq/sluice/controlplane/mail"
+	"github.com/sluicemq/sluice/internal/auditchain"
 	"github.com/sluicemq/sluice/tenant"
 )
 
@@ -70,6 +71,8 @@ type Idempotency interface {
 type Audit interface {
 	Append(ctx context.Context, e controldb.AuditEvent) error
 	List(ctx context.Context, tenantID tenant.ID, f controldb.AuditFilter, p tenant.Page) ([]controldb.AuditEvent, error)
+	// Verify checks the hash chain; see package auditchain.
+	Verify(ctx context.Context, tenantID tenant.ID, known ...auditchain.Head) (auditchain.Head, error)
 }
 
 // Sealer seals kept answers, which may hold a secret, and gives keys for page

@@ -50,6 +50,9 @@ type ServerInterface interface {
 	// ListAuditEvents What was done in the tenant, newest first
 	// (GET /v1/audit-events)
 	ListAuditEvents(c *gin.Context, params ListAuditEventsParams)
+	// VerifyAuditEvents Check the hash chain of the audit events
+	// (POST /v1/audit-events/actions/verify)
+	VerifyAuditEvents(c *gin.Context)
 	// RequestPasswordReset Ask for a code to set a new password
 	// (POST /v1/auth/password-reset)
 	RequestPasswordReset(c *gin.Context, params RequestPasswordResetParams)
@@ -777,6 +780,19 @@ func (siw *ServerInterfaceWrapper) ListAuditEvents(c *gin.Context) {
 	}
 
 	siw.Handler.ListAuditEvents(c, params)
+}
+
+// VerifyAuditEvents operation middleware
+func (siw *ServerInterfaceWrapper) VerifyAuditEvents(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.VerifyAuditEvents(c)
 }
 
 // RequestPasswordReset operation middleware
@@ -3537,6 +3553,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/v1/plans", wrapper.ListPlans)
 	router.GET(options.BaseURL+"/v1/price-books", wrapper.ListPriceBooks)
 	router.GET(options.BaseURL+"/v1/audit-events", wrapper.ListAuditEvents)
+	router.POST(options.BaseURL+"/v1/audit-events/actions/verify", wrapper.VerifyAuditEvents)
 }
 
 type FailureApplicationProblemPlusJSONResponse Problem
@@ -3998,6 +4015,45 @@ type ListAuditEventsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListAuditEventsdefaultApplicationProblemPlusJSONResponse) VisitListAuditEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyAuditEventsRequestObject struct {
+	Body *VerifyAuditEventsJSONRequestBody
+}
+
+type VerifyAuditEventsResponseObject interface {
+	VisitVerifyAuditEventsResponse(w http.ResponseWriter) error
+}
+
+type VerifyAuditEvents200JSONResponse AuditVerification
+
+func (response VerifyAuditEvents200JSONResponse) VisitVerifyAuditEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type VerifyAuditEventsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response VerifyAuditEventsdefaultApplicationProblemPlusJSONResponse) VisitVerifyAuditEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6441,6 +6497,9 @@ type StrictServerInterface interface {
 	// ListAuditEvents What was done in the tenant, newest first
 	// (GET /v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
+	// VerifyAuditEvents Check the hash chain of the audit events
+	// (POST /v1/audit-events/actions/verify)
+	VerifyAuditEvents(ctx context.Context, request VerifyAuditEventsRequestObject) (VerifyAuditEventsResponseObject, error)
 	// RequestPasswordReset Ask for a code to set a new password
 	// (POST /v1/auth/password-reset)
 	RequestPasswordReset(ctx context.Context, request RequestPasswordResetRequestObject) (RequestPasswordResetResponseObject, error)
@@ -6971,6 +7030,48 @@ func (sh *strictHandler) ListAuditEvents(ctx *gin.Context, params ListAuditEvent
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListAuditEventsResponseObject); ok {
 		if err := validResponse.VisitListAuditEventsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// VerifyAuditEvents operation middleware
+func (sh *strictHandler) VerifyAuditEvents(ctx *gin.Context) {
+	var request VerifyAuditEventsRequestObject
+
+	var body VerifyAuditEventsJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.VerifyAuditEvents(ctx, request.(VerifyAuditEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "VerifyAuditEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(VerifyAuditEventsResponseObject); ok {
+		if err := validResponse.VisitVerifyAuditEventsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

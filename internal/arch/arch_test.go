@@ -56,11 +56,11 @@ var ours = map[string][]string{
 	"controlplane/messages":  {"controlplane/catalog", "dataplane/message", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
 	"controlplane/jobs":      {"internal/errs"},
 	"controlplane/apiclient": {"controlplane/api"},
-	"controlplane/httpapi":   {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/mail", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows
+	"controlplane/httpapi":   {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/mail", "internal/auditchain", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows
 	"controlplane":           {"controlplane/...", "billing/...", "tenant/...", "internal/errs", "internal/sqldb", "migrations", "dataplane/mqclient"},
 	"internal/standalone":    {"controlplane", "dataplane/node", "dataplane/store", "internal/keyfile"},
 	"internal/testcluster":   {"internal/standalone", "controlplane/api", "controlplane/apiclient"},
-	"cmd/sluice/cli":         {"controlplane/api", "controlplane/apiclient"},
+	"cmd/sluice/cli":         {"controlplane/api", "controlplane/apiclient", "internal/auditchain"},
 	"cmd/sluice":             {"cmd/sluice/cli", "console", "controlplane", "internal/sqldb", "internal/standalone"},
 	"terraform":              {"terraform/provider"},
 	"terraform/provider":     {"controlplane/api", "controlplane/apiclient"},

@@ -760,6 +760,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit-events/actions/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check the hash chain of the audit events
+         * @description Every event covers all its fields and the one in front with its hash, so that a change, a removal or an insertion is found. Give heads of earlier answers in `known`: then it is also found when the newest events were cut off or all were written anew.
+         */
+        post: operations["verifyAuditEvents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -3031,6 +3051,60 @@ export interface components {
          */
         AuditActorType: "user" | "service_account" | "api_key" | "system";
         /**
+         * @description SHA-256 over all fields of an event and the hash of the one in front.
+         * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+         */
+        ChainHash: string;
+        /**
+         * @description The newest event of a chain at some time.
+         * @example {
+         *       "sequence": 12,
+         *       "hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *     }
+         */
+        ChainHead: {
+            /** Format: int64 */
+            sequence: number;
+            hash: components["schemas"]["ChainHash"];
+        };
+        /**
+         * @description What to check beside the chain itself.
+         * @example {
+         *       "known": []
+         *     }
+         */
+        AuditVerify: {
+            /** @description Heads of earlier checks. */
+            known?: components["schemas"]["ChainHead"][];
+        };
+        /**
+         * @description Outcome of a check. `head` is worth keeping: the next check can be given it.
+         * @example {
+         *       "intact": true,
+         *       "events": 12,
+         *       "head": {
+         *         "sequence": 12,
+         *         "hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+         *       }
+         *     }
+         */
+        AuditVerification: {
+            intact: boolean;
+            /**
+             * Format: int64
+             * @description How many events were checked and are as they were written.
+             */
+            events: number;
+            head?: components["schemas"]["ChainHead"];
+            /**
+             * Format: int64
+             * @description Number of the first event that is missing or wrong.
+             */
+            broken_at?: number;
+            /** @description What is wrong there. */
+            problem?: string;
+        };
+        /**
          * @description One thing that somebody did or tried.
          * @example {
          *       "id": "evt_01JAB3CD4EF5GH6JK7MN8PQ9RS",
@@ -3085,6 +3159,14 @@ export interface components {
             reason?: string;
             /** @description Id of the request. */
             request_id?: string;
+            /**
+             * Format: int64
+             * @description Number in the hash chain of the tenant; left out for events from before there was one.
+             */
+            sequence?: number;
+            hash?: components["schemas"]["ChainHash"];
+            /** @description Hash of the event in front; empty for the first. */
+            previous_hash?: string;
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
             revision: components["schemas"]["Revision"];
@@ -5209,6 +5291,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEventList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    verifyAuditEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AuditVerify"];
+            };
+        };
+        responses: {
+            /** @description The outcome. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerification"];
                 };
             };
             default: components["responses"]["Failure"];

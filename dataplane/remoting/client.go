@@ -29,12 +29,11 @@ type ClientOptions struct {
 
 // Client keeps one connection per address and dials again after it broke.
 type Client struct {
-	opts  ClientOptions
-	cfg   Config
-	log   *slog.Logger
-	lines sparingly
-	large *budget
-	wg    sync.WaitGroup // one per connection
+	*shared
+	opts ClientOptions
+	cfg  Config
+	log  *slog.Logger
+	wg   sync.WaitGroup // one per connection
 
 	mu     sync.Mutex
 	closed bool
@@ -65,7 +64,7 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	if opts.Connect <= 0 {
 		opts.Connect = 3 * time.Second
 	}
-	return &Client{opts: opts, cfg: cfg, log: loggerOrDiscard(opts.Logger), large: newBudget(cfg.MaxLarge), conns: map[string]*Conn{}, dials: map[string]*dial{}}, nil
+	return &Client{shared: newShared(cfg), opts: opts, cfg: cfg, log: loggerOrDiscard(opts.Logger), conns: map[string]*Conn{}, dials: map[string]*dial{}}, nil
 }
 
 // Invoke sends f to addr and waits for the answer.
@@ -126,7 +125,7 @@ func (cl *Client) connect(addr string, d *dial) {
 		close(d.done)
 		return
 	}
-	c := newConn(cl.cfg, cl.log, &cl.lines, cl.large, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
+	c := newConn(cl.cfg, cl.log, cl.shared, nc, bufio.NewReaderSize(nc, 4<<10), cl.opts.Handler)
 	cl.mu.Lock()
 	delete(cl.dials, addr)
 	closed := cl.closed

@@ -20,10 +20,9 @@ import (
 
 // Conn is one established connection, on either side.
 type Conn struct {
+	*shared
 	cfg     Config
 	log     *slog.Logger
-	lines   *sparingly
-	large   *budget
 	taken   int // of large, for the frame that the reader goroutine is at
 	nc      net.Conn
 	br      *bufio.Reader
@@ -37,11 +36,13 @@ type Conn struct {
 	inFlight chan struct{}
 	handlers sync.WaitGroup // handler goroutines; waited for by serve
 	draining atomic.Bool
+	cut      atomic.Bool // the writer must end; stored under mu
 	opaque   atomic.Int32
 
 	mu       sync.Mutex
 	closed   bool
 	queue    []byte                     // encoded frames that wait for the writer
+	held     int                        // bytes of queue and of the batch being written, all counted in out
 	wake     chan struct{}              // writer: queue is not empty, or closed
 	room     chan struct{}              // closed and replaced when the writer took the queue
 	pending  map[int32]chan *wire.Frame // requests of ours that wait for a reply
@@ -51,16 +52,18 @@ type Conn struct {
 	waiting  bool // somebody waits on room
 }
 
-func newConn(cfg Config, log *slog.Logger, lines *sparingly, large *budget, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
+func newConn(cfg Config, log *slog.Logger, sh *shared, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
 	ctx, cancel := context.WithCancel(context.Background()) // the connection is its own root: it ends by close
-	return &Conn{
-		cfg: cfg, log: log, lines: lines, large: large, nc: nc, br: br, handler: h,
+	c := &Conn{
+		shared: sh, cfg: cfg, log: log, nc: nc, br: br, handler: h,
 		remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr()),
 		ctx: ctx, cancel: cancel,
 		inFlight: make(chan struct{}, cfg.MaxInFlight),
 		wake:     make(chan struct{}, 1), room: make(chan struct{}),
 		pending: make(map[int32]chan *wire.Frame),
 	}
+	sh.out.enter(c) // until Close
+	return c
 }
 
 func addrPort(a net.Addr) netip.AddrPort {
@@ -134,7 +137,9 @@ func (c *Conn) Close() error {
 	pending := c.pending
 	c.pending = nil
 	c.queue = nil
+	c.countLocked(-c.held)
 	c.mu.Unlock()
+	c.out.leave(c)
 	c.cancel()
 	c.signalWriter()
 	err := c.nc.Close()
@@ -213,7 +218,7 @@ func (c *Conn) Invoke(ctx context.Context, f *wire.Frame) (*wire.Frame, error) {
 // full it returns ErrQueueFull and a channel that is closed at the next chance.
 func (c *Conn) enqueue(f *wire.Frame) (room <-chan struct{}, err error) {
 	c.mu.Lock()
-	if c.closed {
+	if c.closed || c.cut.Load() {
 		c.mu.Unlock()
 		return nil, ErrClosed
 	}
@@ -223,12 +228,43 @@ func (c *Conn) enqueue(f *wire.Frame) (room <-chan struct{}, err error) {
 		c.mu.Unlock()
 		return room, ErrQueueFull
 	}
+	before := len(c.queue)
 	c.queue, err = wire.AppendFrame(c.queue, f)
+	over := c.countLocked(len(c.queue) - before)
 	c.mu.Unlock()
 	if err == nil {
 		c.signalWriter()
 	}
+	if over {
+		if n, share := c.out.shed(); n > 0 {
+			c.log.Log(c.ctx, c.lines.level(kindBacklog), "closing connections: their peers do not read and too much waits for all", "connections", n, "limit", c.out.limit, "share", share)
+		}
+	}
 	return nil, err
+}
+
+// countLocked adds n to the bytes that wait and reports whether there are too
+// many of them on all connections.
+func (c *Conn) countLocked(n int) (over bool) {
+	c.held += n
+	return c.out.bytes.Add(int64(n)) > c.out.limit
+}
+
+// cutOff drops what waits if it is more than share and ends the connection. It
+// does not wait and calls nobody: the writer closes the connection.
+func (c *Conn) cutOff(share int64) bool {
+	c.mu.Lock()
+	if c.closed || c.cut.Load() || int64(c.held) <= share {
+		c.mu.Unlock()
+		return false
+	}
+	c.cut.Store(true)
+	c.queue = nil
+	c.countLocked(-c.held)
+	c.mu.Unlock()
+	_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+	c.signalWriter()
+	return true
 }
 
 func (c *Conn) enqueueWait(f *wire.Frame) error {
@@ -265,14 +301,18 @@ const keepBuffer = 256 << 10
 // together. It ends when the connection closes.
 func (c *Conn) writeLoop() {
 	var spare []byte
+	written := 0
 	for range c.wake {
 		for {
 			c.mu.Lock()
-			if c.closed {
+			if c.closed || c.cut.Load() {
 				c.mu.Unlock()
+				_ = c.Close()
 				return
 			}
+			c.countLocked(-written)
 			batch := c.queue
+			written = len(batch)
 			c.queue = spare[:0]
 			spare = nil
 			c.flushing = len(batch) > 0
@@ -286,6 +326,9 @@ func (c *Conn) writeLoop() {
 				break
 			}
 			_ = c.nc.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout))
+			if c.cut.Load() { // cutOff stored it before it set its deadline
+				_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+			}
 			if _, err := c.nc.Write(batch); err != nil {
 				c.log.Debug("write failed", "remote", c.remote, "err", err)
 				_ = c.Close()

@@ -2,11 +2,17 @@ package remoting
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +83,7 @@ func pipeConn(t *testing.T, large int) (*Conn, *reads) {
 	}
 	here, there := net.Pipe()
 	r := &reads{Conn: here, peer: there}
-	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, newBudget(large), r, bufio.NewReaderSize(r, 4<<10), nil)
+	c := newConn(cfg, loggerOrDiscard(nil), &shared{large: newBudget(large), out: newBacklog(cfg.MaxQueued)}, r, bufio.NewReaderSize(r, 4<<10), nil)
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = there.Close()
@@ -204,5 +210,108 @@ func TestReadFrame_keepsLittleOfLargeHeader(t *testing.T) {
 	}
 	if got := cap(c.scratch); got > 4<<10 {
 		t.Errorf("%d bytes of buffer are kept", got)
+	}
+}
+
+// Peers that do not read are cut off, when together they make too much wait;
+// those that hold little are not.
+func TestEnqueue_boundsBacklogOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := Config{MaxQueue: 8000, MaxQueued: 10_000}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := &logLines{}
+		sh := newShared(cfg)
+		var wg sync.WaitGroup
+		open := func() (*Conn, net.Conn) {
+			here, there := net.Pipe()
+			c := newConn(cfg, slog.New(slog.NewTextHandler(log, nil)), sh, here, bufio.NewReaderSize(here, 4<<10), nil)
+			wg.Go(c.serve)
+			return c, there
+		}
+		plain, plainPeer := open()
+		var greedy []*Conn
+		var hooked atomic.Int32
+		for range 5 {
+			c, _ := open()
+			c.OnClose(func() { hooked.Add(1) })
+			greedy = append(greedy, c)
+		}
+		if err := plain.OneWay(wire.Request(40, make([]byte, 100))); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 { // 40,000 bytes and their headers: four times the limit
+			c := greedy[i%len(greedy)]
+			if err := c.OneWay(wire.Request(40, make([]byte, 1000))); err != nil && !errors.Is(err, ErrClosed) {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := sh.out.bytes.Load(); n > 10_000 {
+				t.Errorf("%d bytes wait", n)
+			}
+		}
+		if n := hooked.Load(); n < 3 {
+			t.Errorf("%d connections were closed, want all that the limit has no room for", n)
+		}
+		for _, c := range greedy {
+			_ = c.Close()
+		}
+		if got := log.String(); strings.Count(got, "too much waits") != 1 {
+			t.Errorf("log %q, want one line", got)
+		}
+		if err := plain.OneWay(wire.Request(40, make([]byte, 100))); err != nil {
+			t.Errorf("plain traffic: %v", err)
+		}
+		got := make([]byte, 2*sh.out.bytes.Load()) // more than there is
+		read := make(chan int, 1)
+		go func() { n, _ := io.ReadFull(plainPeer, got); read <- n }() // ends when the connection closes
+		synctest.Wait()
+		if n := sh.out.bytes.Load(); n != 0 {
+			t.Errorf("%d bytes are counted after all was read", n)
+		}
+		_ = plain.Close()
+		wg.Wait()
+		if n := <-read; n < 200 {
+			t.Errorf("the plain peer got %d bytes", n)
+		}
+		if n := len(sh.out.conns); n != 0 {
+			t.Errorf("%d connections are still known", n)
+		}
+	})
+}
+
+// Replies are bounded like pushes, through a server and its sockets, and a peer
+// that reads gets its own.
+func TestServer_boundsRepliesOfAll(t *testing.T) {
+	log := &logLines{}
+	cfg := Config{MaxQueue: 4 << 20, MaxQueued: 4 << 20, MaxInFlight: 1}
+	s := startServer(t, cfg, func(_ context.Context, _ *Conn, f *wire.Frame) *wire.Frame {
+		r := f.Reply(wire.Success, "")
+		r.Body = make([]byte, 100<<10)
+		return r
+	}, slog.New(slog.NewTextHandler(log, nil)))
+	ask, err := wire.AppendFrame(nil, wire.Request(1, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 { // 20 MiB of replies each, which the buffers of sockets do not take
+		if _, err := dialRaw(t, s).Write(bytes.Repeat(ask, 200)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := newClient(t, ClientOptions{})
+	for i := 0; !strings.Contains(log.String(), "too much waits"); i++ {
+		if _, err := reader.Invoke(t.Context(), s.Addr().String(), wire.Request(1, nil)); err != nil || i == 5000 {
+			t.Fatalf("request %d of a peer that reads: %v", i, err)
+		}
+		if n := s.out.bytes.Load(); n > 5<<20 { // each handler may add one reply before the sweep
+			t.Fatalf("%d bytes wait", n)
+		}
+	}
+	_ = reader.Close()
+	_ = s.Close()
+	if n := s.out.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are counted after the end", n)
 	}
 }

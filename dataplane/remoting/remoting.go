@@ -81,6 +81,7 @@ type Config struct {
 	MaxLarge      int           // bytes of all large bodies, arriving or being handled; then their senders wait
 	MaxInFlight   int           // requests of one connection being handled; then its reader waits
 	MaxQueue      int           // bytes waiting to be written to one connection
+	MaxQueued     int           // bytes waiting to be written to all connections; then those with more than an equal share of it are closed
 	FrameGrace    time.Duration // a frame must be whole after this time plus one second per MinRate bytes that arrived, and never pause longer
 	MinRate       int           // bytes per second that a sender must reach after FrameGrace
 	IdleTimeout   time.Duration // without a frame from the peer
@@ -101,6 +102,7 @@ func DefaultConfig() Config {
 		MaxLarge:      256 << 20,
 		MaxInFlight:   64,
 		MaxQueue:      8 << 20,
+		MaxQueued:     256 << 20,
 		FrameGrace:    10 * time.Second,
 		MinRate:       16 << 10,
 		IdleTimeout:   120 * time.Second,
@@ -122,6 +124,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	setDefault(&c.MaxInFlight, d.MaxInFlight)
 	setDefault(&c.MaxQueue, d.MaxQueue)
+	setDefault(&c.MaxQueued, d.MaxQueued)
+	if c.MaxQueued < c.MaxQueue {
+		return c, fmt.Errorf("remoting: MaxQueued is %d: no queue of %d could fill", c.MaxQueued, c.MaxQueue)
+	}
 	setDefault(&c.FrameGrace, d.FrameGrace)
 	setDefault(&c.MinRate, d.MinRate)
 	setDefault(&c.IdleTimeout, d.IdleTimeout)
@@ -144,6 +150,7 @@ const (
 	kindMalformed = int(protocolCount) + iota
 	kindTooMany
 	kindHandshake
+	kindBacklog
 	kinds
 )
 
@@ -155,6 +162,17 @@ func (s *sparingly) level(kind int) slog.Level {
 		return slog.LevelDebug
 	}
 	return slog.LevelWarn
+}
+
+// shared is what the connections of one server or client have together.
+type shared struct {
+	lines sparingly
+	large *budget  // for frames that arrive and are handled
+	out   *backlog // for frames that wait to be written
+}
+
+func newShared(cfg Config) *shared {
+	return &shared{large: newBudget(cfg.MaxLarge), out: newBacklog(cfg.MaxQueued)}
 }
 
 func loggerOrDiscard(l *slog.Logger) *slog.Logger {

@@ -389,7 +389,7 @@ func TestOneWay_fullQueueDropsAndReplyCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConn(cfg, loggerOrDiscard(nil), &sparingly{}, newBudget(cfg.MaxLarge), a, nil, nil)
+	c := newConn(cfg, loggerOrDiscard(nil), newShared(cfg), a, nil, nil)
 	if err := c.OneWay(wire.Request(40, make([]byte, 900))); err != nil {
 		t.Fatal(err)
 	}

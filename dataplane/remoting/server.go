@@ -16,12 +16,11 @@ import (
 
 // Server serves remoting connections of one listener.
 type Server struct {
+	*shared
 	cfg     Config
 	log     *slog.Logger
 	ln      net.Listener
 	handler Handler
-	lines   sparingly
-	large   *budget
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
@@ -41,7 +40,7 @@ func NewServer(cfg Config, ln net.Listener, h Handler, log *slog.Logger) (*Serve
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg, log: loggerOrDiscard(log), ln: ln, handler: h, large: newBudget(cfg.MaxLarge),
+		shared: newShared(cfg), cfg: cfg, log: loggerOrDiscard(log), ln: ln, handler: h,
 		conns: map[*Conn]struct{}{}, opening: map[net.Conn]struct{}{},
 		perIP: map[netip.Addr]int{}, refused: map[netip.Addr]time.Time{}, done: make(chan struct{}),
 	}, nil
@@ -208,7 +207,7 @@ func (s *Server) negotiate(nc net.Conn) *Conn {
 		_ = nc.Close()
 		return nil
 	}
-	return newConn(s.cfg, s.log, &s.lines, s.large, nc, br, s.handler)
+	return newConn(s.cfg, s.log, s.shared, nc, br, s.handler)
 }
 
 // Conns calls fn for each open connection, on a copy of the set.

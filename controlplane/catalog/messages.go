@@ -167,6 +167,9 @@ func (s *Service) CheckSend(ctx context.Context, tenantID tenant.ID, m Outgoing)
 		return errs.Field("deliver_at", "topic %q is of type DELAY: deliver_at is needed", t.Name).WithReason("message_type_mismatch")
 	case t.Type != TopicDelay && m.DeliverAt != nil:
 		return errs.Field("deliver_at", "topic %q is of type %s: deliver_at is for DELAY topics", t.Name, t.Type).WithReason("message_type_mismatch")
+	case t.Type != TopicNormal:
+		// Brokers would deliver it at once and in any order: nothing is better.
+		return errs.Field("topic", "topic %q is of type %s: such messages are not delivered yet; send to a NORMAL topic", t.Name, t.Type).WithReason("message_type_unsupported")
 	case m.Queue != nil && *m.Queue >= t.Queues:
 		return within("queue", int64(*m.Queue), 0, int64(t.Queues)-1)
 	case len(m.Body) == 0:

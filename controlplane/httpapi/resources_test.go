@@ -484,7 +484,7 @@ func TestMessages_sendLookAndTypes(t *testing.T) {
 	if next.Items[0].Body != "//79" || next.Items[0].BodyEncoding != "base64" || next.Items[0].SizeBytes != 3 {
 		t.Errorf("next: %+v", next.Items)
 	}
-	for _, typ := range []api.TopicType{"FIFO", "DELAY", "TRANSACTION"} {
+	for _, typ := range []api.TopicType{"NORMAL", "FIFO", "DELAY", "TRANSACTION"} {
 		_, err := apiclient.Created(p.sdk.CreateTopicWithResponse(ctx, ns, nil, api.TopicCreate{Name: string(typ), Type: &typ, MaxMessageBytes: ptr(int32(10))}))
 		check(t, err)
 	}
@@ -499,7 +499,9 @@ func TestMessages_sendLookAndTypes(t *testing.T) {
 		"time on normal":       {"hello", api.MessageSend{Body: "x", DeliverAt: ptr(api.NewTimestamp(s.clock.now()))}, "message_type_mismatch"},
 		"transaction":          {"TRANSACTION", api.MessageSend{Body: "x"}, "message_type_mismatch"},
 		"empty":                {"hello", api.MessageSend{Body: ""}, "body_empty"},
-		"too large":            {"FIFO", api.MessageSend{Body: "01234567890", MessageGroup: ptr("g")}, "message_too_large"},
+		"too large":            {"NORMAL", api.MessageSend{Body: "01234567890"}, "message_too_large"},
+		"ordered":              {"FIFO", api.MessageSend{Body: "x", MessageGroup: ptr("g")}, "message_type_unsupported"},
+		"delayed":              {"DELAY", api.MessageSend{Body: "x", DeliverAt: ptr(api.NewTimestamp(s.clock.now().Add(time.Hour)))}, "message_type_unsupported"},
 		"system property":      {"hello", api.MessageSend{Body: "x", Properties: &map[string]string{"UNIQ_KEY": "x"}}, "property_invalid"},
 		"own property":         {"hello", api.MessageSend{Body: "x", Properties: &map[string]string{"__SLUICE": "x"}}, "property_invalid"},
 		"separator in a value": {"hello", api.MessageSend{Body: "x", Properties: &map[string]string{"a": "x\x01TAGS\x02y"}}, "property_invalid"},

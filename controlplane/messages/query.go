@@ -55,21 +55,16 @@ func (s *Service) byKey(ctx context.Context, q catalog.MessageQuery) (catalog.Me
 	if !q.To.IsZero() {
 		k.To = q.To.UnixMilli() - 1
 	}
-	// A short answer may have stopped at its size: only an empty one is the end.
-	page, _, err := s.find(ctx, q, k)
-	return page, err
+	return s.find(ctx, q, k)
 }
 
 // byID finds a message by the id that its client gave it, or by its offset id.
 // Clients may give one id to many messages. That the message lies in the asked
 // topic is checked here: an offset alone says nothing of whose it is.
 func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) (catalog.MessagePage, error) {
-	page, all, err := s.find(ctx, q, mqclient.KeyQuery{Key: q.MessageID, Unique: true})
+	page, err := s.find(ctx, q, mqclient.KeyQuery{Key: q.MessageID, Unique: true})
 	if err != nil {
 		return catalog.MessagePage{}, err
-	}
-	if all {
-		page.Next = ""
 	}
 	if len(page.Messages) > 0 || q.Cursor != "" {
 		return page, nil
@@ -92,18 +87,19 @@ func (s *Service) byID(ctx context.Context, q catalog.MessageQuery) (catalog.Mes
 }
 
 // find takes a page of what k finds, the newest first. Next goes on behind the
-// last one; all says that the broker found less than a page may have and that
-// all of it is in the page.
-func (s *Service) find(ctx context.Context, q catalog.MessageQuery, k mqclient.KeyQuery) (page catalog.MessagePage, all bool, err error) {
+// last one; there is none when the broker found less than a page may have and
+// all of that is in the page. (A broker that stopped at its own size found more
+// than a page takes.)
+func (s *Service) find(ctx context.Context, q catalog.MessageQuery, k mqclient.KeyQuery) (page catalog.MessagePage, err error) {
 	k.Topic, k.Max = physical(q.NamespaceID, q.Topic), min(q.Limit, maxFound)
 	if q.Cursor != "" {
 		if k.Before, err = strconv.ParseInt(q.Cursor, 10, 64); err != nil || k.Before < 1 {
-			return page, false, errs.Field("page_token", "%w", errCursor)
+			return page, errs.Field("page_token", "%w", errCursor)
 		}
 	}
 	found, err := settled(ctx, q.Topic, func() ([]message.Message, error) { return s.broker.FindByKey(ctx, k) })
 	if err != nil {
-		return page, false, failure(err)
+		return page, failure(err)
 	}
 	size := 0
 	for _, m := range slices.Backward(found) {
@@ -117,7 +113,10 @@ func (s *Service) find(ctx context.Context, q catalog.MessageQuery, k mqclient.K
 			break
 		}
 	}
-	return page, len(page.Messages) == len(found) && len(found) < k.Max, nil
+	if len(page.Messages) == len(found) && len(found) < k.Max {
+		page.Next = ""
+	}
+	return page, nil
 }
 
 // walk reads the messages of a query, queue after queue.

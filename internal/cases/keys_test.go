@@ -90,7 +90,7 @@ func find(t *testing.T, a *testcluster.Account, by, value, body string) error {
 // is there by queue offset and by key.
 func TestKill_behindTheRollOfAFile_B029(t *testing.T) {
 	rounds := 8
-	if os.Getenv("SLUICE_CASES_FULL") != "" {
+	if full() {
 		rounds = 50
 	}
 	server, a, send := startKeyed(t)

@@ -125,7 +125,11 @@ func TestKill_forgetsNothingThatWasAnswered(t *testing.T) {
 	a, err := testcluster.SignUp(t.Context(), server.URL(), server.Mails(), "kill@example.com", "Kill")
 	must(t, err)
 	ctx := t.Context()
-	for round := range 12 {
+	rounds := 12
+	if full() {
+		rounds = 50
+	}
+	for round := range rounds {
 		name := fmt.Sprint("round-", round)
 		must(t, errors.Join(a.CreateTopic(ctx, name), a.CreateGroup(ctx, name)))
 		var made struct {
@@ -154,6 +158,7 @@ func TestKill_forgetsNothingThatWasAnswered(t *testing.T) {
 			}
 		}
 		must(t, a.Do(ctx, "GET", "/v1/api-keys/"+made.ID, nil, nil))
+		must(t, a.Do(ctx, "DELETE", "/v1/api-keys/"+made.ID, nil, nil)) // a plan has fewer keys than rounds
 	}
 }
 

@@ -458,7 +458,8 @@ const (
 	// it arrived, and what is kept of a header buffer for the next frame.
 	firstRead = 4 << 10
 
-	// paceStep is how many bytes win a sender more time at once.
+	// paceStep is how many bytes win a sender more time at once, and what is
+	// allocated first for the body of an answer that somebody waits for.
 	paceStep = 64 << 10
 
 	// freeFrame is what the frame that a connection is at may hold without
@@ -487,7 +488,7 @@ func (c *Conn) readFrame() (*wire.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	header, err := c.readGrowing(start, c.scratch, p.HeaderLen, 0)
+	header, err := c.readGrowing(start, c.scratch, p.HeaderLen, firstRead, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -507,11 +508,25 @@ func (c *Conn) readFrame() (*wire.Frame, error) {
 		return nil, err
 	}
 	if p.BodyLen > 0 {
-		if f.Body, err = c.readGrowing(start, nil, p.BodyLen, decoded); err != nil {
+		first := firstRead
+		if c.awaits(f) {
+			first = paceStep
+		}
+		if f.Body, err = c.readGrowing(start, nil, p.BodyLen, first, decoded); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// awaits reports whether f answers a request of ours that has no answer yet.
+func (c *Conn) awaits(f *wire.Frame) bool {
+	if !f.IsResponse() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[f.Opaque] != nil
 }
 
 // decodedSize bounds what a header takes once decoded: the bytes of its text
@@ -543,15 +558,19 @@ func (c *Conn) hold(n int) error {
 	return nil
 }
 
-// readGrowing reads n bytes into buf if they fit, else into a new buffer that
-// grows as they arrive, beside other bytes that the frame holds: fourfold up to
-// paceStep, then to the double. Every paceStep bytes win the sender more time, but none may take longer than
+// readGrowing reads n bytes into buf if they fit, else into a new buffer of
+// first bytes that grows as they arrive, beside other bytes that the frame
+// holds: fourfold up to paceStep, then to the double. Every paceStep bytes win the sender more time, but none may take longer than
 // Config.FrameGrace to come: what was sent fast does not pay for a pause.
-func (c *Conn) readGrowing(start time.Time, buf []byte, n, other int) ([]byte, error) {
+func (c *Conn) readGrowing(start time.Time, buf []byte, n, first, other int) ([]byte, error) {
 	if n <= cap(buf) {
 		buf = buf[:n]
 	} else {
-		buf = make([]byte, min(n, firstRead))
+		first = min(n, first)
+		if err := c.hold(other + first); err != nil {
+			return nil, err
+		}
+		buf = make([]byte, first)
 	}
 	for read := 0; read < n; {
 		if read == len(buf) {

@@ -115,7 +115,12 @@ func fullHeader() []byte {
 
 func TestReadFrame_allocatesWhatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, p := range [][]byte{prefix(64<<10, 0), append(prefix(2, 64<<10), "{}"...)} {
+		unasked := `{"flag":1,"opaque":7}`
+		for _, p := range [][]byte{
+			prefix(64<<10, 0),
+			append(prefix(2, 64<<10), "{}"...),
+			append(prefix(len(unasked), 64<<10), unasked...),
+		} {
 			c, r := pipeConn(t, 1<<20)
 			done := make(chan error, 1)
 			go func() { _, err := c.readFrame(); done <- err }() // ends when the peer leaves

@@ -51,13 +51,15 @@ func TestProbes_leaveNothing_B006(t *testing.T) {
 		name := cmp.Or(names[addr], "no setting")
 		t.Logf("%s (%s): %d probes in %.1f s, then %v", addr, name, rounds, time.Since(began).Seconds(), p.level(t))
 	}
-	// 100 bytes of each probe that stayed would be over both.
-	const heapSlack, residentSlack = 4 << 20, 24 << 20
+	// One probe of 10,000 that left a file or goroutine would be over the first,
+	// 100 bytes of each probe that stayed over the others. Jobs that run by the
+	// clock come and go meanwhile, with connections to the database.
+	const ownSlack, heapSlack, residentSlack = 16, 4 << 20, 24 << 20
 	end := p.settled(t, func(now level) bool {
-		return now.goroutines <= start.goroutines && now.files <= start.files && now.heap <= start.heap+heapSlack && now.resident <= start.resident+residentSlack
+		return now.goroutines <= start.goroutines+ownSlack && now.files <= start.files+ownSlack && now.heap <= start.heap+heapSlack && now.resident <= start.resident+residentSlack
 	})
 	t.Logf("%d ports, %d probes each; before: %v; after: %v", len(ports), rounds, start, end)
-	if end.goroutines > start.goroutines || end.files > start.files {
+	if end.goroutines > start.goroutines+ownSlack || end.files > start.files+ownSlack {
 		t.Errorf("goroutines or open files stayed: %v before, %v after", start, end)
 	}
 	if end.heap > start.heap+heapSlack || end.resident > start.resident+residentSlack {

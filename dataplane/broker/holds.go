@@ -31,6 +31,11 @@ const placeBytes = 2 << 10
 // places is how many places a request of this size takes while it is parked.
 func places(retained int) int { return 1 + retained/placeBytes }
 
+// maxWaking is how many parked pulls of one namespace are answered at the same
+// time: each reads what it waited for, and a message that thousands wait for is
+// there once for each. The others wait in line, in which they keep their places.
+const maxWaking = 64
+
 // holds is the table of parked pulls. It is bounded, in all and for each
 // namespace; when full a pull is answered at once.
 type holds struct {
@@ -41,12 +46,14 @@ type holds struct {
 	parked  map[queueKey]map[*hold]struct{}
 	count   int            // places taken
 	byNS    map[string]int // places taken, by namespace
+	waking  map[string]int // pulls that are being answered, by namespace
+	line    map[string][]*hold
 	closed  bool
 	waiting sync.WaitGroup // wake goroutines; waited for by close
 }
 
 func newHolds(limit, nsLimit int) *holds {
-	return &holds{limit: limit, nsLimit: nsLimit, parked: map[queueKey]map[*hold]struct{}{}, byNS: map[string]int{}}
+	return &holds{limit: limit, nsLimit: nsLimit, parked: map[queueKey]map[*hold]struct{}{}, byNS: map[string]int{}, waking: map[string]int{}, line: map[string][]*hold{}}
 }
 
 // add parks h for at most d; false when there is no room or closing.
@@ -68,7 +75,7 @@ func (t *holds) add(h *hold, d time.Duration) bool {
 	return true
 }
 
-// takeLocked removes h and starts its wake goroutine.
+// takeLocked removes h from those that wait for a message and has it answered.
 func (t *holds) takeLocked(h *hold) {
 	if h.gone {
 		return
@@ -80,15 +87,52 @@ func (t *holds) takeLocked(h *hold) {
 	if len(set) == 0 {
 		delete(t.parked, h.queue)
 	}
+	t.waiting.Add(1)
+	if t.waking[h.ns] >= maxWaking && !t.closed {
+		t.line[h.ns] = append(t.line[h.ns], h)
+		return
+	}
+	t.answerLocked(h)
+}
+
+// answerLocked gives the places of h back and starts its wake goroutine, which
+// then goes on with the line of its namespace.
+func (t *holds) answerLocked(h *hold) {
+	t.leaveLocked(h)
+	t.waking[h.ns]++
+	go func() { // ends when the line is empty; awaited by close
+		for h := h; h != nil; h = t.next(h.ns) {
+			h.wake()
+			t.waiting.Done()
+		}
+	}()
+}
+
+func (t *holds) leaveLocked(h *hold) {
 	t.count -= h.places
 	if t.byNS[h.ns] -= h.places; t.byNS[h.ns] <= 0 {
 		delete(t.byNS, h.ns)
 	}
-	t.waiting.Add(1)
-	go func() { // ends when the answer is given; awaited by close
-		defer t.waiting.Done()
-		h.wake()
-	}()
+}
+
+// next takes the first of a namespace's line, nil when there is none: the
+// goroutine that asks then ends.
+func (t *holds) next(ns string) *hold {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := t.line[ns]
+	if len(line) == 0 {
+		delete(t.line, ns)
+		if t.waking[ns]--; t.waking[ns] <= 0 {
+			delete(t.waking, ns)
+		}
+		return nil
+	}
+	h := line[0]
+	line[0] = nil
+	t.line[ns] = line[1:]
+	t.leaveLocked(h)
+	return h
 }
 
 // recheck wakes h unless that already happened.
@@ -132,6 +176,12 @@ func (t *holds) arrived(a store.Arrival) {
 func (t *holds) close() {
 	t.mu.Lock()
 	t.closed = true
+	for ns, line := range t.line { // a client that does not read keeps nobody waiting at the end
+		delete(t.line, ns)
+		for _, h := range line {
+			t.answerLocked(h)
+		}
+	}
 	for _, set := range t.parked {
 		for h := range set {
 			t.takeLocked(h)

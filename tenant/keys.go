@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -263,7 +264,7 @@ func (s *Service) checkKey(ctx context.Context, k APIKey) error {
 
 func (s *Service) checkOwner(ctx context.Context, field string, tenantID, ownerID ID) error {
 	var err error
-	if len(ownerID) > 3 && ownerID[:3] == PrefixServiceAccount {
+	if strings.HasPrefix(ownerID, PrefixServiceAccount) {
 		_, err = s.store.ServiceAccount(ctx, tenantID, ownerID)
 	} else {
 		_, err = s.store.Member(ctx, tenantID, ownerID)
@@ -296,7 +297,7 @@ func (s *Service) KeyAndState(ctx context.Context, tenantID, id ID) (APIKey, Key
 		return k, "", missing(err, "principal", "API key %q does not exist", id)
 	}
 	state := k.State(s.time())
-	if state == KeyActive && len(k.OwnerID) > len(PrefixServiceAccount) && k.OwnerID[:len(PrefixServiceAccount)] == PrefixServiceAccount {
+	if state == KeyActive && strings.HasPrefix(k.OwnerID, PrefixServiceAccount) {
 		a, err := s.store.ServiceAccount(ctx, tenantID, k.OwnerID)
 		if err != nil {
 			return k, "", err

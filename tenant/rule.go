@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -187,22 +188,28 @@ func (s *Service) writeRule(ctx context.Context, r Rule) (Rule, error) {
 
 // dropRules takes away all rules of a namespace that is deleted.
 func (s *Service) dropRules(ctx context.Context, t Tenant, namespaceID ID) error {
-	p := Page{Size: 1000}
-	for {
-		rules, err := s.store.Rules(ctx, t.ID, namespaceID, RuleFilter{}, p)
-		if err != nil {
-			return err
-		}
-		for _, r := range rules {
-			if _, err := s.deleteRule(ctx, t, r); err != nil {
-				return err
-			}
-			p.After = r.ID
-		}
-		if len(rules) < p.Size {
-			return nil
-		}
+	return s.eachRule(ctx, t.ID, namespaceID, func(r Rule) error {
+		_, err := s.deleteRule(ctx, t, r)
+		return err
+	})
+}
+
+// AllRules returns every rule of a namespace; its quota bounds how many.
+func (s *Service) AllRules(ctx context.Context, tenantID, namespaceID ID) ([]Rule, error) {
+	if _, err := s.store.Namespace(ctx, tenantID, namespaceID); err != nil {
+		return nil, err
 	}
+	var out []Rule
+	err := s.eachRule(ctx, tenantID, namespaceID, func(r Rule) error {
+		out = append(out, r)
+		return nil
+	})
+	return out, err
+}
+
+func (s *Service) eachRule(ctx context.Context, tenantID, namespaceID ID, do func(Rule) error) error {
+	return each(func(p Page) ([]Rule, error) { return s.store.Rules(ctx, tenantID, namespaceID, RuleFilter{}, p) },
+		func(r Rule) ID { return r.ID }, do)
 }
 
 func (s *Service) checkRule(ctx context.Context, r Rule) error {
@@ -238,7 +245,7 @@ func (s *Service) checkPrincipal(ctx context.Context, tenantID, id ID) error {
 	if id == Everyone {
 		return nil
 	}
-	if len(id) > len(PrefixKey) && id[:len(PrefixKey)] == PrefixKey {
+	if strings.HasPrefix(id, PrefixKey) {
 		_, err := s.store.Key(ctx, tenantID, id)
 		return missing(err, "principal", "API key %q does not exist", id)
 	}

@@ -118,19 +118,24 @@ func checkServiceAccount(a ServiceAccount) error {
 }
 
 func (s *Service) eachKey(ctx context.Context, f KeyFilter, tenantID ID, do func(APIKey) error) error {
+	return each(func(p Page) ([]APIKey, error) { return s.store.Keys(ctx, tenantID, f, p) }, func(k APIKey) ID { return k.ID }, do)
+}
+
+// each walks over all pages of a list; do may change what it is given.
+func each[T any](list func(Page) ([]T, error), id func(T) ID, do func(T) error) error {
 	p := Page{Size: 1000}
 	for {
-		keys, err := s.store.Keys(ctx, tenantID, f, p)
+		items, err := list(p)
 		if err != nil {
 			return err
 		}
-		for _, k := range keys {
-			if err := do(k); err != nil {
+		for _, item := range items {
+			if err := do(item); err != nil {
 				return err
 			}
-			p.After = k.ID
+			p.After = id(item)
 		}
-		if len(keys) < p.Size {
+		if len(items) < p.Size {
 			return nil
 		}
 	}

@@ -163,23 +163,12 @@ func (s *server) TestAcl(gc context.Context, r TestAclRequestObject) (TestAclRes
 			return nil, errs.Field("source_ip", "%q is no address", *r.Body.SourceIp)
 		}
 	}
-	if _, err := s.d.Tenants.Namespace(ctx, c.tenantID(), r.Ns); err != nil {
+	var err error
+	if q.Rules, err = s.d.Tenants.AllRules(ctx, c.tenantID(), r.Ns); err != nil {
 		return nil, err
 	}
-	var err error
 	if q.Key, q.State, err = s.d.Tenants.KeyAndState(ctx, c.tenantID(), r.Body.Principal); err != nil {
 		return nil, err
-	}
-	for p := (tenant.Page{Size: 1000}); ; {
-		rules, err := s.d.Tenants.Rules(ctx, c.tenantID(), r.Ns, tenant.RuleFilter{}, p)
-		if err != nil {
-			return nil, err
-		}
-		q.Rules = append(q.Rules, rules...)
-		if len(rules) < p.Size {
-			break
-		}
-		p.After = rules[len(rules)-1].ID
 	}
 	d, err := s.d.Explain(q, s.d.Now())
 	if err != nil {

@@ -37,6 +37,15 @@ type AuditEvent struct {
 	Hash, PreviousHash string
 }
 
+const decisionDenied = "denied"
+
+func (e AuditEvent) decision() string {
+	if e.Denied {
+		return decisionDenied
+	}
+	return "allowed"
+}
+
 // AuditFilter narrows a list of events; zero fields do not.
 type AuditFilter struct {
 	From, To time.Time
@@ -69,11 +78,8 @@ func (auditRow) TableName() string { return "audit_events" }
 // commit, so let it be the last thing that a transaction does.
 func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
 	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
-		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: "allowed", Reason: e.Reason,
+		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: e.decision(), Reason: e.Reason,
 		RequestID: e.RequestID, Created: sqldb.Millis(e.At)}
-	if e.Denied {
-		row.Decision = "denied"
-	}
 	return a.db.InTx(ctx, func(ctx context.Context) error {
 		if err := a.db.Conn(ctx).Create(&row).Error; err != nil {
 			return sqldb.Error(err)
@@ -109,5 +115,5 @@ func (a *Audit) List(ctx context.Context, tenantID tenant.ID, f AuditFilter, p t
 func (r auditRow) event() AuditEvent {
 	return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
 		SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
-		Denied: r.Decision == "denied", Reason: r.Reason, RequestID: r.RequestID}
+		Denied: r.Decision == decisionDenied, Reason: r.Reason, RequestID: r.RequestID}
 }

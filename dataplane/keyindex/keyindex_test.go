@@ -83,27 +83,24 @@ const (
 // The bytes that RocketMQ's own encoder makes of the same puts.
 func TestPut_golden(t *testing.T) {
 	fs := vfs.NewMem(nil)
-	x := open(t, config(fs, 100, 400))
-	for _, p := range []struct {
-		off, ms int64
-		hash    int32
-	}{{1024, 1700000000123, k1}, {2048, 1700000005999, k1}, {4096, 1700000001000, k2}} {
-		if err := x.Put(p.off, p.ms, []int32{p.hash}); err != nil {
-			t.Fatal(err)
+	put := func(x *Index) {
+		t.Helper()
+		for _, p := range []struct {
+			off, ms int64
+			hash    int32
+		}{{1024, 1700000000123, k1}, {2048, 1700000005999, k1}, {4096, 1700000001000, k2}} {
+			if err := x.Put(p.off, p.ms, []int32{p.hash}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	x := open(t, config(fs, 100, 400))
+	put(x)
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
 	x = open(t, config(fs, 100, 400)) // nothing was flushed
-	for _, p := range []struct {
-		off, ms int64
-		hash    int32
-	}{{1024, 1700000000123, k1}, {2048, 1700000005999, k1}, {4096, 1700000001000, k2}} {
-		if err := x.Put(p.off, p.ms, []int32{p.hash}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put(x)
 	if err := x.Sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -139,8 +139,9 @@ func (s *Service) Tenant(ctx context.Context, tenantID ID) (Tenant, error) {
 
 // TenantUpdate is what to change of a tenant; nil means as it is.
 type TenantUpdate struct {
-	Name   *string
-	Labels map[string]string
+	Name     *string
+	Labels   map[string]string
+	Security SecurityUpdate
 }
 
 // UpdateTenant changes a tenant. want is the revision that the change is
@@ -166,6 +167,9 @@ func (s *Service) UpdateTenant(ctx context.Context, tenantID ID, u TenantUpdate,
 				return err
 			}
 			t.Labels = u.Labels
+		}
+		if err := t.Security.apply(u.Security); err != nil {
+			return err
 		}
 		t.UpdatedAt, t.Revision = s.time(), t.Revision+1
 		out = t

@@ -26,6 +26,7 @@ type Tenant struct {
 	State     State
 	Plan      string
 	Labels    map[string]string
+	Security  Security
 	DataKey   []byte // sealed by the master key; opens the tenant's secrets
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -15,6 +15,9 @@ type Duration string
 
 var durationForm = regexp.MustCompile(`^(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?$`)
 
+// DurationOf writes a length of time in its largest whole unit.
+func DurationOf(d time.Duration) Duration { return Duration(short(d)) }
+
 // Parse returns the length; false for text that is no duration.
 func (d Duration) Parse() (time.Duration, bool) {
 	m := durationForm.FindStringSubmatch(string(d))

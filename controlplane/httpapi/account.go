@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
 )
 
@@ -69,7 +72,35 @@ func (s *server) UpdateMe(gc context.Context, r UpdateMeRequestObject) (UpdateMe
 
 func tenantOut(t tenant.Tenant) api.Tenant {
 	return api.Tenant{Id: t.ID, Name: t.Name, Status: api.TenantStatus(t.State), PlanId: t.Plan, Labels: labels(t.Labels),
+		Security:  securityOut(t.Security),
 		CreatedAt: at(t.CreatedAt), UpdatedAt: at(t.UpdatedAt), Revision: t.Revision}
+}
+
+func securityOut(s tenant.Security) api.TenantSecurity {
+	out := api.TenantSecurity{MfaRequired: s.MFARequired, SsoRequired: s.SSORequired}
+	if s.MaxKeyAge > 0 {
+		out.MaxKeyAge = some(string(catalog.DurationOf(s.MaxKeyAge)))
+	}
+	return out
+}
+
+func securityIn(in *api.TenantSecurityUpdate) (tenant.SecurityUpdate, error) {
+	if in == nil {
+		return tenant.SecurityUpdate{}, nil
+	}
+	out := tenant.SecurityUpdate{MFARequired: in.MfaRequired, SSORequired: in.SsoRequired}
+	if !in.MaxKeyAge.IsSpecified() {
+		return out, nil
+	}
+	var age time.Duration // null: no limit
+	if text, err := in.MaxKeyAge.Get(); err == nil {
+		var ok bool
+		if age, ok = catalog.Duration(text).Parse(); !ok || age == 0 {
+			return out, errs.Field("security.max_key_age", "%q is no length of time above zero; write it like 2160h, or null for no limit", text)
+		}
+	}
+	out.MaxKeyAge = &age
+	return out, nil
 }
 
 // GetTenant shows the tenant of the caller.
@@ -89,9 +120,13 @@ func (s *server) UpdateTenant(gc context.Context, r UpdateTenantRequestObject) (
 	if err != nil {
 		return nil, err
 	}
+	security, err := securityIn(r.Body.Security)
+	if err != nil {
+		return nil, err
+	}
 	t, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Tenant, error) {
 		c.touches("tenant", c.tenantID(), "")
-		t, err := s.d.Tenants.UpdateTenant(ctx, c.tenantID(), tenant.TenantUpdate{Name: r.Body.Name, Labels: or(r.Body.Labels, nil)}, want)
+		t, err := s.d.Tenants.UpdateTenant(ctx, c.tenantID(), tenant.TenantUpdate{Name: r.Body.Name, Labels: or(r.Body.Labels, nil), Security: security}, want)
 		return tenantOut(t), err
 	})
 	if err != nil {

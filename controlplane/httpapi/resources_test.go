@@ -794,6 +794,48 @@ func TestTail_endsWithTheRightToRead(t *testing.T) {
 	}
 }
 
+func TestTenant_security(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		change := func(u api.TenantSecurityUpdate) (api.Tenant, error) {
+			return apiclient.OK(p.sdk.UpdateTenantWithResponse(ctx, nil, api.TenantUpdate{Security: &u}))
+		}
+		org, err := apiclient.OK(p.sdk.GetTenantWithResponse(ctx))
+		check(t, err)
+		if org.Security != (api.TenantSecurity{}) {
+			t.Errorf("a new tenant demands %+v", org.Security)
+		}
+		org, err = change(api.TenantSecurityUpdate{MfaRequired: ptr(true), MaxKeyAge: nullable.NewNullableWithValue("90m")})
+		check(t, err)
+		if got := org.Security; !got.MfaRequired || got.SsoRequired || got.MaxKeyAge == nil || *got.MaxKeyAge != "90m" {
+			t.Errorf("after the change: %+v", got)
+		}
+		org, err = change(api.TenantSecurityUpdate{SsoRequired: ptr(true)})
+		check(t, err)
+		if got := org.Security; !got.MfaRequired || !got.SsoRequired || got.MaxKeyAge == nil {
+			t.Errorf("fields that were left out changed: %+v", got)
+		}
+		for _, age := range []string{"59m", "87601h", "0s", "1d"} {
+			_, err := change(api.TenantSecurityUpdate{MaxKeyAge: nullable.NewNullableWithValue(age)})
+			wantProblem(t, err, http.StatusBadRequest, "invalid")
+			if !strings.Contains(fmt.Sprint(err), "max_key_age") {
+				t.Errorf("max_key_age %s: %v", age, err)
+			}
+		}
+		org, err = change(api.TenantSecurityUpdate{MfaRequired: ptr(false), MaxKeyAge: nullable.NewNullNullable[string]()})
+		check(t, err)
+		if org.Security.MaxKeyAge != nil || org.Security.MfaRequired {
+			t.Errorf("after null: %+v", org.Security)
+		}
+		again, err := apiclient.OK(p.sdk.GetTenantWithResponse(ctx))
+		check(t, err)
+		if again.Security != org.Security || again.Revision != org.Revision {
+			t.Errorf("read back %+v, want %+v", again, org)
+		}
+	})
+}
+
 func TestAccount_changeAndAudit(t *testing.T) {
 	each(t, func(t *testing.T, s *system) {
 		p := s.signUp("ada@example.com")

@@ -48,6 +48,9 @@ type tenantRow struct {
 	Plan     string
 	Labels   string
 	DataKey  []byte
+	MFA      bool  `gorm:"column:mfa_required"`
+	SSO      bool  `gorm:"column:sso_required"`
+	KeyAge   int64 `gorm:"column:max_key_age_ms"`
 	Created  int64 `gorm:"column:created_at"`
 	Updated  int64 `gorm:"column:updated_at"`
 	Revision int64
@@ -57,6 +60,7 @@ func (tenantRow) TableName() string { return "tenants" }
 
 func (r tenantRow) tenant() (tenant.Tenant, error) {
 	t := tenant.Tenant{ID: r.ID, Name: r.Name, State: tenant.State(r.State), Plan: r.Plan, DataKey: r.DataKey,
+		Security:  tenant.Security{MFARequired: r.MFA, SSORequired: r.SSO, MaxKeyAge: time.Duration(r.KeyAge) * time.Millisecond},
 		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
 	return t, sqldb.FromJSON(r.Labels, &t.Labels)
 }
@@ -64,6 +68,7 @@ func (r tenantRow) tenant() (tenant.Tenant, error) {
 func rowOfTenant(t tenant.Tenant) (tenantRow, error) {
 	labels, err := sqldb.JSON(t.Labels)
 	return tenantRow{ID: t.ID, Name: t.Name, State: string(t.State), Plan: t.Plan, Labels: labels, DataKey: t.DataKey,
+		MFA: t.Security.MFARequired, SSO: t.Security.SSORequired, KeyAge: t.Security.MaxKeyAge.Milliseconds(),
 		Created: sqldb.Millis(t.CreatedAt), Updated: sqldb.Millis(t.UpdatedAt), Revision: t.Revision}, err
 }
 

@@ -1470,6 +1470,11 @@ export interface components {
          *       "status": "active",
          *       "plan_id": "pln_free",
          *       "labels": {},
+         *       "security": {
+         *         "mfa_required": true,
+         *         "sso_required": false,
+         *         "max_key_age": "2160h"
+         *       },
          *       "created_at": "2026-09-01T08:00:00.000Z",
          *       "updated_at": "2026-09-01T08:00:01.250Z",
          *       "revision": 2
@@ -1481,6 +1486,7 @@ export interface components {
             status: components["schemas"]["TenantStatus"];
             plan_id: components["schemas"]["PlanId"];
             labels: components["schemas"]["Labels"];
+            security: components["schemas"]["TenantSecurity"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
             revision: components["schemas"]["Revision"];
@@ -1494,6 +1500,36 @@ export interface components {
         TenantUpdate: {
             name?: components["schemas"]["DisplayName"];
             labels?: components["schemas"]["Labels"];
+            security?: components["schemas"]["TenantSecurityUpdate"];
+        };
+        /**
+         * @description What the tenant demands of its people and keys.
+         * @example {
+         *       "mfa_required": true,
+         *       "sso_required": false,
+         *       "max_key_age": "2160h"
+         *     }
+         */
+        TenantSecurity: {
+            /** @description People sign in with a second factor. */
+            mfa_required: boolean;
+            /** @description People sign in through the identity provider of the tenant only. */
+            sso_required: boolean;
+            max_key_age?: components["schemas"]["Duration"];
+        };
+        /**
+         * @description What to change of what the tenant demands. Fields that are left out stay as they are.
+         * @example {
+         *       "max_key_age": "2160h"
+         *     }
+         */
+        TenantSecurityUpdate: {
+            /** @description People sign in with a second factor. */
+            mfa_required?: boolean;
+            /** @description People sign in through the identity provider of the tenant only. */
+            sso_required?: boolean;
+            /** @description An API key ends this long after it was made, `1h` to `87600h`; older keys end at once. null: no limit. */
+            max_key_age?: string | null;
         };
         /**
          * @description A person who belongs to the tenant.

@@ -1,14 +1,14 @@
 package cases
 
 import (
-	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/apache/rocketmq-client-go/v2/consumer"
-	"github.com/apache/rocketmq-client-go/v2/primitive"
-
+	"github.com/sluicemq/sluice/dataplane/mqclient"
+	"github.com/sluicemq/sluice/dataplane/wire"
 	"github.com/sluicemq/sluice/internal/testcluster"
 )
 
@@ -33,20 +33,45 @@ func TestUsage_sendsToARetryTopic(t *testing.T) {
 }
 
 // A consumer that left is charged for nothing that arrives afterwards, although
-// its last pulls are still waiting at the broker.
+// its last pulls are still waiting at the broker. It speaks for itself: an SDK
+// may pull once more while it shuts down.
 func TestUsage_aConsumerThatLeft(t *testing.T) {
 	c := testcluster.Start(t)
 	a := c.SignUp("left@example.com")
-	k := key{c.Addresses, a.KeyID, a.Secret}
-	send := remotingSend(t, k, "hello")
-	got := make(chan string, 16)
-	stop := k.remotingConsumer(t, "hello", "hello-group", func(_ context.Context, m *primitive.MessageExt) consumer.ConsumeResult {
-		got <- string(m.Body)
-		return consumer.ConsumeSuccess
-	})
+	send := remotingSend(t, key{c.Addresses, a.KeyID, a.Secret}, "hello")
+	client, err := mqclient.New(mqclient.Config{KeyID: a.KeyID, Secret: []byte(a.Secret)})
+	must(t, err)
+	consumer := client.At(c.Broker)
+	beat, err := json.Marshal(wire.Heartbeat{ClientID: "left", Consumers: []wire.ConsumerData{{
+		GroupName: "hello-group", ConsumeType: "CONSUME_PASSIVELY", MessageModel: "CLUSTERING", ConsumeFromWhere: "CONSUME_FROM_FIRST_OFFSET",
+		Subscriptions: []wire.Subscription{{Topic: "hello", SubString: "*", ExpressionType: "TAG"}},
+	}}})
+	must(t, err)
+	_, err = consumer.Call(t.Context(), wire.HeartBeat, nil, beat)
+	must(t, err)
+
+	got, ended := make(chan int32, 16), make(chan error, 16)
+	pull := func(queue int32, offset int64) {
+		h := wire.PullHeader{ConsumerGroup: "hello-group", Topic: "hello", QueueID: queue, QueueOffset: offset, MaxMessages: 32, Subscription: "*", ExpressionType: "TAG",
+			SysFlag: wire.PullFlagSuspend | wire.PullFlagSubscription, SuspendTimeoutMillis: 15_000}
+		resp, err := consumer.Call(t.Context(), wire.PullMessage, h.Fields().Map(), nil)
+		if err == nil && resp.Code == wire.Success {
+			got <- queue
+		}
+		ended <- err
+	}
+	const queues = 4
+	for q := range int32(queues) {
+		go pull(q, 0) // awaited below
+	}
 	must(t, send([]byte("seen"), ""))
-	<-got
-	stop()
+	go pull(<-got, 1)                                    // awaited below
+	_, err = consumer.MaxOffset(t.Context(), "hello", 0) // by now the broker has read the pulls
+	must(t, errors.Join(err, client.Close()))
+	for range queues + 1 {
+		<-ended
+	}
+	awaitNobody(t, node(t, c, a), "hello-group")
 	const n = 12 // some for every queue
 	for range n {
 		must(t, send([]byte("not seen"), ""))
@@ -60,6 +85,15 @@ func TestUsage_aConsumerThatLeft(t *testing.T) {
 	if u.MessagesOut != 1 {
 		t.Errorf("%d messages out, want 1", u.MessagesOut)
 	}
+}
+
+// awaitNobody waits until the broker counts no member of a group online.
+func awaitNobody(t *testing.T, broker mqclient.Node, group string) {
+	t.Helper()
+	must(t, testcluster.Eventually(t.Context(), 15*time.Second, func() (bool, error) {
+		online, err := broker.Consumers(t.Context(), group)
+		return err == nil && len(online.Connections) == 0, err
+	}))
 }
 
 // When a key was used on the message path shows at the key, whatever the

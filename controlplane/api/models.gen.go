@@ -1871,6 +1871,74 @@ type KeyPermission string
 // Example: {"team":"checkout"}
 type Labels map[string]string
 
+// LiveSession A sign-in on one device.
+//
+// Example: {"address":"192.0.2.17","authenticated_at":"2026-09-01T08:00:00.000Z","created_at":"2026-09-01T08:00:00.000Z","current":true,"expires_at":"2026-10-01T08:00:00.000Z","id":"ses_01JAB3CD4EF5GH6JK7MN8PQ9RS","last_used_at":"2026-09-01T09:10:00.000Z","revision":1,"tenant_id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS","updated_at":"2026-09-01T09:10:00.000Z","user_agent":"Mozilla/5.0 (X11; Linux x86_64)"}
+type LiveSession struct {
+	// Address Address that it was begun from.
+	//
+	// Example: 192.0.2.17
+	Address string `json:"address"`
+
+	// AuthenticatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	AuthenticatedAt Time `json:"authenticated_at"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Current Whether this request came with it.
+	Current bool `json:"current"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt Time `json:"expires_at"`
+
+	// Id Session id.
+	//
+	// Example: ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id SessionId `json:"id"`
+
+	// LastUsedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	LastUsedAt Time `json:"last_used_at"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// TenantId Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	TenantId TenantId `json:"tenant_id"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+
+	// UserAgent What the browser or program called itself.
+	//
+	// Example: Mozilla/5.0 (X11; Linux x86_64)
+	UserAgent string `json:"user_agent"`
+}
+
+// LiveSessionList One page of LiveSession objects, newest first.
+type LiveSessionList struct {
+	Items []LiveSession `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
 // Locale Language of mails and of the console.
 type Locale string
 
@@ -2876,6 +2944,21 @@ type Session struct {
 // SessionTokenType Always `Bearer`.
 type SessionTokenType string
 
+// SessionId Session id.
+//
+// Example: ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type SessionId = string
+
+// SessionsEnded What was ended.
+//
+// Example: {"ended":3}
+type SessionsEnded struct {
+	// Ended Number of sessions that were ended.
+	//
+	// Example: 3
+	Ended int32 `json:"ended"`
+}
+
 // SignIn Mail address and password.
 //
 // Example: {"email":"ada@example.com","password":"correct horse battery"}
@@ -2910,6 +2993,14 @@ type SignUp struct {
 	//
 	// Example: Production
 	TenantName DisplayName `json:"tenant_name"`
+}
+
+// StepUp Proof of who you are.
+//
+// Example: {"password":"correct horse battery"}
+type StepUp struct {
+	// Password The password.
+	Password string `json:"password"`
 }
 
 // Tenant A paying organisation.
@@ -3602,6 +3693,11 @@ type ReadableTopicParam = ReadableTopicName
 // Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
 type ServiceAccountParam = ServiceAccountId
 
+// SessionParam Session id.
+//
+// Example: ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type SessionParam = SessionId
+
 // ToParam defines model for ToParam.
 type ToParam = time.Time
 
@@ -3787,6 +3883,12 @@ type SignOutParams struct {
 
 // SignUpParams defines parameters for SignUp.
 type SignUpParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// StepUpParams defines parameters for StepUp.
+type StepUpParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
@@ -4175,6 +4277,33 @@ type UpdateServiceAccountParams struct {
 	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
 }
 
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// EndOtherSessionsParams defines parameters for EndOtherSessions.
+type EndOtherSessionsParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// EndSessionParams defines parameters for EndSession.
+type EndSessionParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
 // UpdateTenantParams defines parameters for UpdateTenant.
 type UpdateTenantParams struct {
 	// DryRun Check everything, permissions and quotas too, and change nothing.
@@ -4268,6 +4397,9 @@ type SignInJSONRequestBody = SignIn
 // SignUpJSONRequestBody defines body for SignUp for application/json ContentType.
 type SignUpJSONRequestBody = SignUp
 
+// StepUpJSONRequestBody defines body for StepUp for application/json ContentType.
+type StepUpJSONRequestBody = StepUp
+
 // CreateTokenFormdataRequestBody defines body for CreateToken for application/x-www-form-urlencoded ContentType.
 type CreateTokenFormdataRequestBody = TokenRequest
 
@@ -4324,364 +4456,377 @@ type UpdateTenantJSONRequestBody = TenantUpdate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Jd9s2njj+r+Cn3+6btkPJknwktt+8WcdJWjeXazvbmamzEkRCEsYkoBKQZTX1//59+ADgCUqULB/J",
-	"ZHZfHZEgieNzn58bPo8mnBEmRePgc2NMcEBi+OcxZ5Iw2XxJxYQLKiln6nJAhB/Tif7ZeI8jgiRHAl8T",
-	"JMcEDWlI0JQFJG41vEZMfp/SmASNAxlPidcQ/phEWL2G3OBoEpLGQQNLif1xRJg8hKcZjsjfLhtTgUek",
-	"5Yvry0bDa8j5RI0VMqZs1Li99RqvLvCoPJ+LMUExuaaCcoYoQwGfDkKCfp9ySUTdGV02uhUffct97N6I",
-	"UyzHiA9hDxiZIT74N/Fl3S9uXXe21LrFBPtEbF09i7q/79/szDqDP7Ykn1BfbPEYDqY8q1uvMcExjog0",
-	"B3fkh6fqQnmSZ9OQIBqoWVH1e4LluOE11JcbBw0aLJztf8Vk2Dho/P9bKcRs6bti68gPTwLYoaMJfUPm",
-	"Fd8/Oj1BV2R+P1OAD5tZHHMh33EmxxUTOcYhYQGOUaQGKUD5eHHcQi/JEE9DeQCnGE8Zo2yEOCPJbH+f",
-	"knieTheebriPtNvu7jXb+w11OlKSWD3+f932b+3m/qfP3dvmd+3fOs39T392fms3u5++/y8nvL2M52dT",
-	"VrWIMfGvELkm8VyOKRt5aELiiAoF+wJhFgDYY4Ek5x789seYjQhiHMZXrSqI5714ynLrCvTONA6GOBQk",
-	"meqA85BgBnN9HfOoYqbnEsfSQ5T54TQgQdWHhzGPcl8d8jjCUk0JS9KUNCLOXfoxxrRqk94SNkoxc0Ji",
-	"ygORnDTqB3jeb6EjiSIuJOp4u+22HYUwUqBIhKya8Eh9uFEXQj8qigZzNbPm08mLKlT5OFFkVc44CmhE",
-	"GJyph/7NKSMBGswRRj6PIqxmRm4mIQ9IcjbumfLppDeY5yZLJYlErVm/tHNo3HqNCN+c6Ce7yWngOMbq",
-	"5VNGf58Sc1uh763XEHIOGKFOs2EXXgXTnIlpRGIEE0Zq9hWkAgasTS1gDop5wVGcBCSacEmYP68mXm/I",
-	"RKIhj1F3B41bSHEaobifImgzKscAYHDFQA0aESkMU4yFRJiJGYkRHmHKDtFOex/NxopbyjGWisooiiM8",
-	"tNPt6vdhhackLgGh5tHpTmRm33xD5hX0aHfY9tvDbdLcC9qD5g7e3W7uD9uD5t5we/Acd/xusK2wK8I3",
-	"GmUaB93dXa8RUWZ/d3Kk7LfLy5tup3l5efPs1ae/usnXyfAdln4VEVYc3CJmwrNhM9QVQ6uoQBHBDHb+",
-	"MNkStVuwuzudbvW+DJvw+UYVl98GLp9dcTe3xO8uL3/487KhSXbH6+zfXjYqCLUCpdc0lCSuWOwHFs5h",
-	"XQrp9PmSG+xLuEpFHtILyAt/6kK2EtdCPE9g+70VKyomltyv5spMrI1nydsNYz7FI3JO/6iazE98hiLM",
-	"5rBLAmFNlqv2ZYJHpCfoH8TNqnbbXspBKJPbXX3aNJpGjYNOu90G8DY/k1OlTJIRiZPpXvArUsVd+ozc",
-	"yB7MQ6ph/YTR4BFBAzLkMVk4e3iq9tkm09GTi8mQ3iyCNxApNUoNyIgyS6eoqJwUvDM3oQx+dMyWVVCE",
-	"o+a/cPOPdnO/16yiCGcEB3gQkgsl1FZMHe7B3D3EY4Q1L/iLQDGR8VxdCggOmiFRX0YgHlcALtxbG3Zz",
-	"c03w6ZzE19QnR77Pp0xWCTx6EMJ61L0IvPmJGPy64FXElgWeEvyWCmGSryOC1TvPezmm/PGAuLJQCTGU",
-	"mApk1JGqncAT2rsi8x6c0RpKCEylvlR8iPypRAGfMZD8xgSBeJnRSjQOW45p1BPQQTYtURtRtVpOSzfR",
-	"z0lsh4gREgjUT7TZHg361fKzluHWkdlgisuYWzrNZD6LmKydcGNd9gaTqo+D+sink6oDZ3y2WTQ186vG",
-	"1XTDAClXO06Lx3chr79iKhcIByFnI7VbM0y1MN4XEsupaE3GWJC+uhUSfE1Qf0JYQNmob7iwkb5BTdYb",
-	"vtcWWopPJc0rJeITCiLmDFcSBvVxt8jRaAtQyKyM2YHfGQ66nRcwQbT887dOc/eT/ude+3vxX24jT0zE",
-	"hDNBQGN7jWk4jYn6p6/tdOqfeDIJqbZQbU1iPghJ9Nd/C22uqilh6Kf0F12mNa3ZDDENFfj2fR6QPhJ4",
-	"LtBsPG/BEZp3aVOUT4TQIksZ1o6mcoy6CGQgcz6t7PZ9bmB43khJBw0y/3k8+NGnH+jPrz/+cdJ5T0/E",
-	"SSQn/zo+2TuJxM0Ja7fIdrvld0MlVOFpQAnziUYLrFVlGhPRU6e6r4QZeHPP7PYLgmMl+HmNScwnJJZU",
-	"b3Z+Fi6T48+/XrTKp5adwTIedkXYkR18m59oWbjwOQsEmjJJQ6AbegcJC0Cuq5Z595eJvPkNKZnvwpk6",
-	"6L7eJyADhKk3/Wa37pOL6KRs/bf8Vua+lltzZufSV2qTqprkkR+6SJdiiiFRDBKn9P4vAumPKk4lYx6i",
-	"kArZQu8Nnqv9A9uqek49LxDjMRrzGWI4jvlMjaAxMmgrEI4JiuCHOESCENQ/8sNXwyHxZb8Avj4NYqGW",
-	"3Wm34P+2nqv1+DHBkgQ9OCRjJ2y2Oxft5wft9kG73Wq32/9qFPFPvRq+osCZMEWPaKDEFD/stTs/H73Y",
-	"Pn658+r17o8/7f385tm7989Pf9k/OzdUK+FsB42scbnhNRSgA8WAiZ5/fKFmmNKoCZ5HClSbPzQUWlDm",
-	"0wkOGweNH0BgE3wa+3kZTivyAF6aNqud4ANB4msS9HL3gWg3DhoxwcFcHex0EizamU6ru9v+VxlBzT6X",
-	"4DUIYiKEVYG01BQCpQdrAokmcn6AcBgCpa9jDTumgUaTrNnrNn+kS1Bd8eYicV2i0meG3qZQsNQkr4Ey",
-	"S07qT0+BSi2bfxG+VhCY8sBX0x6pBPvEzO06igR2l8/k1Ay9zYH20mWfJmNvsziw9LkzO/Q2iyfLpCQz",
-	"7jaLTouf0F8516MLWFXn9As0G+ThgnhsYDC7b5mtSA8hd8SeQdQ88CfrymFRbtaZ7apgB8fwJDDrIABf",
-	"JQ5PMzTCmMYL9AE8dYokFOh2kc5ulEZuinqFZCgRn8r1CFhqxN9t17LiP3F6tQlKku7JDohJ5ken1v58",
-	"CWSngNhrIXEFAr4kfkLP8nD8K5gfY35FYoFmfBoGFbJ+GPKZmliCqz4NSNAbzJWEMA0JTA6LVBlR2LBY",
-	"+kEBYZQIdP7xBeJM67Ra2tPBANPQCEVLhKiySmAn+7nkCs3P3KUtKHpHrB3nisw9RKVA5pUIW7z3EIY1",
-	"qr/C55P8IzzWdME4c/XjAlGZFcuvyLwHX1MStX6vWTborxzkbqu9fnIoMHbDXcsIzJEjytQMiVJDtX2l",
-	"/Bq70XXDCHI6g9nr3MYmU6uAx1cJ0SnSfAAb2DoDHPqtwkMkFARcS3BXb6i56joBuKF+GcceVZpDdvfh",
-	"DTBtNnfurl7vojCNTJjMMjE/Y1dQY39rN/ePmj/9/Obd+9Pmxf82//Xpc3fv9r8a7mm8pUK6VSrwZPAh",
-	"OvJDE9QiPHPiEg9Cozy1GkUMSUhwLVqsNDqHLFdwr6zmH8nJMDCJClg5zRLhIvHikUFDw3gPEGbWcqww",
-	"MyLRQCmPMeBA3uw/VFfDUG2fwvArMheAuP0f+nAPYjfAgWzgShKGmcwfvMC1zx0cliK86qWumE+fO11v",
-	"p33753dTEf8p8PcVgPF9FWScZRiNg7Cne4MHfCpb6AycNJgFZS+NQANiDXhaqQYDcBZlrBqpLcMVOHNB",
-	"NLCuIOrBXCVHWFwdoAjnHQAeGsY80pcMlfRQwPWFhPWlzrOEj2Tmn/IxYyRM4rWSFzQOQHTMi4jqtJ69",
-	"Cdr4l2h78I99/+3slHTP5L9qSY76U8VzeYFjAvaPBKpy0z1EVIJZF0zR5IaKAsAlM9+c5y+3CytKZfVF",
-	"pMT5srZWpv/Vo5NKcdzuqY/DkOSk8IRxMK5xArA/EeI19WgVzMOtTqvb2s7v9c7uMitaVl5LNzYnuwFo",
-	"VNC7j6BZrYlB2lreQpoysgDN1I0rygIwoJkZFOmCYhZzcYgifEXSwBa7S2rbCliUV7lOAW9A8boFOMxO",
-	"t/P45qAvSZvKbwqbhuEBYooT5WzHWT+SGqNYvfXL5oHTa9w0R7xpLip9TEgcTb5YpezWhTSR4ufl3XvH",
-	"GZkjLBBGszEPCWJTkAYoA6kywiHISgrUpozKFPCGlISBic/4LqJ+zIUi0BFlPIahKaGZxjFh/vz7Auno",
-	"7rbb7XbBu7SfI8vNv3/X/hOiTHUIU9vbflbF6IF2OnAmkXWA/SlMVnMTxI+JbKF+TCYh9okwjvI+UAR7",
-	"VQnqyQ1JwlDTCoxiLjVLDQpSbqJY9azp/C7m8oAKBbapSjmm6hAb+8PtN9Z6Dvz3l6j7j+v3O1enf+yf",
-	"ye23/vNfg9Tb54+Jf8WnSk/mM0ZirTAuk8pS+17XaFpqNZ+1YAM07QdFnhfb5jPxvAUq6GmRwL7o9pO2",
-	"omlFQdJr0lhife9uzvpeOLLPd7Skay9NL+bhUu59rMeeqaEPbIRPYausYdp7OtZdoJgMp4IExmFHpbpG",
-	"mB4C0aAZnTljRljdCKbhuxQCjYVSRaax4t0x9iWJE+piEDlHWgx6ZCUSB8Wooc1n5LEQC9lTm7DCaqx0",
-	"WzvaMYugix/7oMZZSbFIq1aTM3P0b7VHV/cAxOSaX620iZb01NXDYYLnYBlyIKehMbXeAUMf2WuRwINn",
-	"g2gLnge9O16BhmXQ267ZINcGnBWwO3fwV1yReQv17cr6yJjvhA0i0ppJC51IE7yDJQqJogFKQzFmrBgS",
-	"CLQ/XFHaJVy40W1vt9qtTme71d7q7qiFZamTYhbPLLNo57nynbjoAzDO5ewsfwivYx6h2ZjExFoCwZ4w",
-	"IEiRt0SLAIsCZnMYef/6xB245h1UkZUZ1MOQ9JTmFfDHZPkoPADlPBMViI7SRA79vBLchdKLcJiOEyia",
-	"CmmsK4woQGCKo/ucMeJLUfukC4R2wYEXCVu1Zm+Zy4K8u0MjfijQ1cFZb7T18fzlG1GwO1ZLxhkdw21t",
-	"XKBj1LA0w7j7NDZrZeeR7M3w8TMuV6f//VGsCJ5OT+sfQIyStqeOCeKhljdHnAjEGZrx+AqiHbHNbdt7",
-	"Pj603AL126LfQv0UhfsHiGgbjk1hvSLzrH2LmUTIDJvIzkfppLtRWTtYnUjk37qEWEyN8cuttmeQbA1r",
-	"F06oe8AVFCqEz8UR57Zi4+xJ22F/aJRZlP3Y4uy5jJ0rmxg6VpByhwiCggc7pVxgI67Bq+4QL5TbuEex",
-	"KNnjcSY5PM0dd/CPTCRPdkur6dU56InVnEXrkVnuop/Ichd0PuYzhUU+SaxixnUK2xbhgCAqW+gVC4RJ",
-	"gUQgN4pp5CHB9bCQ4CuBfMyUzDXkUwb5sIYlFVmY6L36x9G707ev2uZvx/ztmr/b5u9Oka2JHFvb7nr7",
-	"e4vY2rml5454esyQNspYg0BIJNJaf+IqtkabjOKhKadOEAK1z+0Pg89vxKQPwfAZpQCMecBblGwFJvyC",
-	"BV+tp8KAnxpIDOYss9p/kXL3F2RAekC7/xpi/tcns1dQ0l+pHFdSU5C7sgb3jLXdQ7Mx9ccQZqKWiASQ",
-	"0+T8vxnRN2FENyezKuv4Znz/Znz/Znz/Zny/V+N7wjVqvESP/QJN9maVT9N2Pw2oPPIljy+cCXK/jrmS",
-	"9HVyvRXtpwKKkpjYwJ6JDVTz1vnl6t5cSBK5xXv1ySXB1b6J9crH/mbDZhmt0h7U619dE1Zhk9OxxaB3",
-	"CR6RAQ/mKKABRB/HlJS89755Vm/whYnmw2rLNHOeingxz9djzUTN3i0TWuoLN3YfM7sD0yLX8i5JdCYv",
-	"Vt+Lye+riDVpyFnGy/JMMSUcj4h5p+STxe80g82+2TDKdYUKX1ZD2wwLFHBGPIS1pp9E+ZwY8yEVUMgv",
-	"z9jyEJENHsTNPz5lde22t7ftVrVTOCrO7CSxXMKY/KeXwlzFh2wW7ELKmScJt162bMQKDKk+U1lH0PJr",
-	"Mbs8rVEiDRbjpWLgGFP2kxpYTy5JCM6dkwcnCo/4VPTsNAvlArBI6r4R9UGlHA5jzqQxFhjLhSnP5c5b",
-	"qEh/OOZBEl1rEu29RK8EBAGSW/HOlFZUg3Gm6JfjDWvkDqr3MVcY9/skZE19V+2lElXTQiM6Jj21XdrI",
-	"dSaFtraYAgsSbDNq8cZRkM1D31NK0uLM81Vjb/M4XiCdxS3L0NLqPU9rdqbvXU54Kz7lTqF/Q9myzwF9",
-	"LL11E6IVCDgZ0pYhqJ6l+fn5Z2jH3YQmi/Hlo1V3LX4WUl6WMuUMF1FjV0l5SSa13B+J0ykKDzEygwoY",
-	"lmbcyRGZSl+P5IxUE/hfEtMhrSps+2EqfR6Zqgpgxmmh/pjgoK806RmP5RhdETKhbHRgXIc3Ug+0RvoR",
-	"vQbKWMyyvdZVhztdD2r3Qf1hIOWN/eHzvaD9vPP8+Y7/LNjb3cfdIcG47e/u4qDd2cXbg+HOsDPoDtqD",
-	"592uH3R2gz2/sztoD9tt3H7eyBK8TldxJiaxL9PA4NypQXYic9pJDXU0KKsLOWpoBaGYCgTGJTZSIvEs",
-	"5rqsaon0lcmdXX1lCTxDYmeKqsJ2kgAM8jgmRvKa65uzmEpJWM3v2p1eztPVwMzOuTIdDe+rkBQVfMTG",
-	"Px27EgOLcKq/lOzNYoidr+3tUKA5IIIGxFaapAo8BQmHBRC9YnzGGge/lV2w5k7p9AgOgE8RHIeUxMZ/",
-	"Vd8Rkd35RY4+p4X5BQ/mr5jPA7W7TsjqKw1OY66BGnSEhOQxCRAod1Sg/lQOn/cTcYYKhJEkN9JD/QEW",
-	"ZG8nd49xBvFkYyw03FoPUmrvymnDcqiwU7/IqZKmAmW58s1PR83u7h7i10Qn1kEYPew3ZgYtrc9qnBH/",
-	"1BSt8Fc0t92Z0GRVmXZzHzeHnz7v7bjZTnq8q8HuhQ7JIAnxMdRYAa5RzZGkUTEo4d6oaR4XVlYTssLo",
-	"SlJigWAk7zGqiotggKm7LPSdXu8oqD05vd5Lc/60f4nIGY+vFMAcn7w8U+JuVCVrQjBk3lq7ncuT65bg",
-	"46j5GjeHrYNPn7ve9v7td1u2vOz27fd/dwNNSAmTx5wNqQOrzwgO5oCfIJgrUPfhgQIsKI28Z7wxYxKG",
-	"vCXGUN9MSByG2tcTYjaa4hGo6yFdbvWYqgmIMcq8T5vvemCYHfMwIHHjoPHPDx/PekenJ703r/7ZO391",
-	"fPbqQg1ldDIxzpYp9QkShAX6Xegv8Ocvl6xsnMgsZGk3AtiWpBtBeoIRpqw14q7dTjakrPNFEWaBsMEK",
-	"V4Z7wGajWB8DR/GUOZW2dG+XIAq8760dfTcVGU6oYiF6HfGU2aIBpSm7ztJVCAB2mbKEoZqDhd3QJno0",
-	"mGc8Hrkseu3U1DdjRdcDDiW4JPg3He7NCmgqz96Cl2vKOltrEvNRjJXqDvWYWTDhlElPJ8x6pga52iod",
-	"PImGNAxJgChbLssUomyS0/cy8JsCmz6pdM7OvXdStzy0OOQwtbsGRhOMyOSiGrYMuPBvfI2bMYm41P59",
-	"+D2KJ2Cwm8sxaIGMB2rmij44uTcPyLnTnJwUTDcxP7Mx0bW8YzhtsN0ZPZ8KBPJVUWHIV++rDDVcVDRP",
-	"0UgNchj5PCAQJ5mPfIUqedVF9J7v7dSoHJ2rs5LOy3mGGUeqo3+BFJmKA2gKNSdM7vpgjn66uDhFL7Cg",
-	"fgu9h7CASBtjMEtDd/4i1N800N96CIIIau0F5JqEaiMbXuOakhn8Y0DDUJ2p+5CFfEsZcevNIWWJcUy9",
-	"pYX66g8ehAQkz/7vU8wklfM+CtVp92051L5nIhuAYqN2C/WnjMreJKY+6eksyb6NL4OLEEcWqZlyJsel",
-	"nElPXejrxyck7uvMyhbqY8jnzL5SB1Mo6BCRkizFNBKHdmDffCdNzlREIeZqnoEJaBvjcIjwDM+1UewP",
-	"EnMP5Gzw0Ki3iKKzxCSVNp63G14jNyW4aPI77d6B4GEv2i2DJHJ7EVrAKAXNPNGDueqCA3oHcsPtMTQO",
-	"GtvJRfVI4wD+9HauzIXcCTQOGjt6dNlvkKTJLrR66FG3pTXXfSzdkWURClMmtdab7lftR8xullvHSBzy",
-	"0ZRo8mEgDgbn2VT5FIo+D1MyYZHHI3NytSeenmvtR/SpO5X4DLZqKPZAxhzMUTEePAM0ZfNlGYrqnXaB",
-	"lOpDMRPOLDVzwhn4yO6faw5FCLS/K8i0cNlrTKS4DldHvhrUQn3JJQ6BsBQIR4FCASGhItMLgijSY4dZ",
-	"+mN/K9JaJCNq80IiSU+OYz4djZe4Ss2HGweNj+cvQRxhOEzUTigYnn9BIZ8LpgBRWF8+/foEbJzH8KFe",
-	"QEfqc6CzhZhplWcSst4wJiksDTi/MrcGVz21UT3o8iS53bdO27VvABF6s8oVAEtHWNMVmBzmEky3426T",
-	"8y6F16rzTxrS2E5JoB64A6Q0pNSbp4GZusFpVrpw2MQdx1VcyUu4jvBQmuq+INQnhDrBxRwadRdJfNsZ",
-	"aa/tsqkm4LLEQh9iZl2XOVBaVpOb+uQF51f6WQVo9bbdgNxahNZ0DoAy8wmYufY/XX1xWV4Zri34WZCw",
-	"c3TTW82eXFGynDUZGWGIqa8svKHLvG8/R3qmh5BFphgSGhAfK0F6EPOZILFAIRfEDEN4wK8J6v7f7nax",
-	"WE+p3MbzfPWtusU2jjNoWzBLnX9AO93OM5At8p/X1LpQdOnT5wq54WU+trIYSk8SpR2YuTqM/Nc+QO6R",
-	"RZoZGSgBeZJf/q5Sg7IT+r/Ly5t2u3l5edN5fXl58+z1px/ck8vEDbpOVymJShKfED4JyQFi3GFU9tTl",
-	"QYjZFWQ4g5ffFEBPl3Ea82BqHZv1y1mlC+m29UK+cy3OMa7ChJekqTmM8lO1loiyqSTCQ0LrqZ7Waswv",
-	"7ZynQqc/ekhMlf4qUP9Zd9z3UL8z3m5H6h+77XYk+i10BCq21moQlWqsCUwQRctg41l3XDBhtheYML+z",
-	"5sr92/H3f8/8inK/RP6eqNiXVxGmDmb0DtPQGgMOkaIiOCZBUoEmJiMcB+DLwaIAuDjA/2N+tXwgYbmO",
-	"Zju5pW2Xjl38T+mYP3e8vZ3b/6m+23m+70bCV8ag5JQawa0HdpkEzRKbkU1NKPuXwRrjaiySMLnd1o0j",
-	"mbfTfQYV6DsHz9vPO67JjqWcuGrJCYI+nr1NAruOTk/yb1bPHWxt5T7QdketGMOS22xrrH/WBKTwf8cs",
-	"BYRktS77ioUL3H/+bG+peS5j5TIGLli/iw+9piQMXsUxj93mDsom09QbnLiAixJeQJwdgAYhQYLhK9JT",
-	"sOyg+3wqe3zYizEbEde2BkQ6cSjvgVU7qGiB5GgCNZxQTEfjAiX4fUqmulJdGzL5IG1mQFAH2qXsuL4O",
-	"DrjF3XBhfw50CxlFo3Tc7m/tT61MZsZvnU/qHjRaaSV93dQl3dWvZZv59V1TXnrcepqePoZkz1ynDU2G",
-	"XFwp3+eooIMNYo4DHwtpU6XM6J7JNEgu1w5UxUFPl84Ew2b+LTpI6KDx3y/f/vLf1k4HoBASNd/eJOaS",
-	"mBhOpz/Rhr2O4iXRTSEekFBBsHZH9yjrDUMFObqBXltfjYl/3ZMTAeKx8THZeS3tPxFrH5HPmZYzdUCR",
-	"jI14FOI5JOjsqlPugo9PfVKR7WgC4SN7njp2LMlIqYLkRku41NbJzsbaPlBSTgYcHPZcUzJWICyuMmVg",
-	"IyIEHhFEsD92q1wloHJwFYb0gScfMViofRkjIrPdfx2fWCO4NAeqSxt4vSQ4eKuHV4Gsw4mhtFIF+wgj",
-	"eIRkU3vAe7PT3ncvaf00o+WqGazIJtkYTFn4wFs9qoxNJRFIQ4NAY6yNzFMd2sC4RNi/YnwWkmBEAk9D",
-	"EPbHCGjh4gZAxniyLBQzj9OVU8NGWrUeUcjGjYlP6DUJDlEbJPeQRlTaCsjGp7PKBJ0Kd53spEy7uLv1",
-	"KImDmqANSpMmOoZ8LX0EqiV/Bf1AjD9T71WZUnkZkmi3J086ighRAMJi8o/BNjcBuXuiD5zNHWp0FYQF",
-	"1IeNydfq6qccr+8uIZ2y0MVMssgPb5cxJNOtTksT98yfFnzr7uzqnphPvtf902BGG+AvZllGcHvS/MZM",
-	"tXqaXxDveQgGUrdGWBELVg2hJTGxhECgkanIovOrJ6amv6VEmT6mhiCYwBrUB8Wln4RqZmvVu7SrmupP",
-	"IRikjpCME6qWWwiYgc0yFG4HMZ9Mcuk8GZQ201mn2an7eFxpEvnKTqVMiaV6XMbMpcaukCkBU3qLK+KJ",
-	"hzjO0Gsq0ICMKQsOTSCHNdIXIx9Ejw8Xa8C6AUSWB4ZqDo3tpQplUtPhc+YRYydQF30eRVQqOYAPhwLi",
-	"D3c6ufcrcpTeMzGp6ZW2fV/joH37KYVH0zfBVVJSr7du+TNjgahNYEJ9OjV9/XcQhdPiV7UceQDsCnRu",
-	"a5Q0zAiTti20WpdnNi/5eCVVW57IA8Pusa6gth09TiZPChDufiB5idR019cVjWzopqJ6meI6cPZAoycx",
-	"GdIb2zfhjPtXRL77BcUEbCi6I6oRf8ohMBp512sl8rnjddrtBXTpQ+wMSu0P6ZAraTuk10qo1BE6hmvx",
-	"Ifi8LOHX+/Hd6Oz0+HvEYy3VoO+sgfh7GKydyabqVTaELieQq6864+UynHqNnJUxnkwIsx5tbJov29XN",
-	"M3y2s5ewLQ/5UyF55KFOW6DttkCdCHUjtB2hnQjtRmgvQs8i9DxC+xHqtCPUbUdoux2hzhh1x2VMsIa4",
-	"4lYrwAig+UkLZUxvByZVSoFPyNmICOmhgE8HCh5aZm4HSVUnkCftgjwd6oKFRDGZELxChaa0HGQ2e2Zv",
-	"xxFIkNOZSjEEeiqUiEx2awoynCTVlktNjnIY0NlbJnAuzYpNLJvLBAwZz8/t4GrhYiOF4t7rMN7ANE7W",
-	"vN7e7IPwajpBZBS0vqETuuJLpmlGKZ6poEXClGoUkPtyra5fsQ31m1n0AVXTddTGEpk4gTwshwdM0BEj",
-	"AdrbaQ6oLAfc3D2+pphL1W0vaWfTeV4RYXMixJQE7o42aBgTMa6qsueQAVeq47FOkaYFZZBcot7PsyvX",
-	"siaKufqwpu/OXh+jZ7udZ9+XCgMqHedV8PL8CIyj1/Cru7vb2W94jSutTill6ArCKj+8OW14jSn4xASF",
-	"ko/qoDq///Pon29ujuPh/573nl3Mf/3lpw+jZ2P/+hRP6Lswnp1gfOr/9PGMu+rVOTTJo3DEYyrHkTMN",
-	"CaZZUoin8bW716hDAn5lBBPn+CtXUYg3kPDjHi/n7vFq5AHqvzrue6j/4c1pH1o9np0f9Z3vYa52UsE0",
-	"nArncDiF8sbN8FygvqAj90duXKYEHgeUYenevvmKTxSA9wqg9wpCstVZ64lXgLGDir6HRGMjU+s0CyIp",
-	"UJUrMhdl9FRXa2toCnWWKaPwQteE84WkHRlGLDi0dB5mri0Nh0g7ITwjIXmW+0IWc1auVPyb+zwUhyjk",
-	"/CqrZ6RVK73Gu6P3Rz++aniNl6/Oj89OXrxy6hxvE8brFvQ+53Sy7vP1QvncxVq3u2iCaSxa6A2ZCxRh",
-	"6Y9RP5f00GpC2kP3tu+haxxOgaWrfbPV6rvPsxnk6AidHl0c/2TlR63T6dDPCBcNhpLgKFt0VPPu7Oq3",
-	"u44Dfst97MzBMul1il1HmIZaK7aR/JyJQl4VYQ2v8cfYeSzvMA2PncFAuvpyQGwzUgLfOtQJaibJSAk1",
-	"nXYaLThUoCaVnpLnpTv73eedZ+Xk9E+fK6x876omZJrJ9ImajBHqQ9inPuIsnJuivBMSC8481E+rX5n7",
-	"UCpAV9KfYYFKRoLPtYNiiA4WdIT41assF5rj1edjfGxHAS7XiNUljw5iggNreDqYxVQCIctFjOhCqbpW",
-	"oRoKD5qSbYTVqhxkatytW6ptrWpjq4d5EBupuWiwDuesFTmRKQIaJmi3UEXQozIOGEcQoS3JBdCo2G+h",
-	"I3PLYYoq51zlmwy4VOEEM0x3CKiFRxnq3zTTp/s5s0WhxlMCXKXyUQVDxVqVSmuU77V1ezMguwQSYKAx",
-	"BNeojJd01baF8TYRdmCqUplwg3TuZs35w1vb/f+ObMBMclimjwXClxCkP8aNGvaNdfGkdgnfW+dWKDXP",
-	"qW9oJJuNuWnrndjEHF3MH5DKYyF7SlXtUbaEmBaYwCLCviZ1fnw6+1EkZLa4MasVgl5GbWuR1vsmZpsg",
-	"MfoEEhpj6MralEShz3LXlB53j74pg8eP45wypjGnUUnXnjIqUDGsmgdzW66m4cHPHknqWyW1pHjMlpIV",
-	"rSaapkrNTrvdgUhi/VktsD17DUY2sLV1j/b1r8z/Gl4j7zHOn4eMMfTqxwNfZ2FrD7HaI2tCljQiOkha",
-	"0D9IbzCX6ueu19C7sGgRO5BDCi5qA4qNsue5ZBGH/XPJ9eoOCC393Kb2kcBzt/2hsPmLgSRXiOw2c0T1",
-	"aA4MH3MX0hRKgQpSLu6TKQV6sNvtdHbciit4eFaYVMnQsFR0s9A1cucUvMt6IJ17ngVPR9nSpNmU3gU0",
-	"Ugo0LaZ3LYfq0nctmNeOKSjoJDUMDnvbz3eW2hMU80Lpu72sdaCo8uexr6Dug32jRJYMihZ39hfwAGv7",
-	"du4rC8vC7O3ubu8uN9AXSIErpoYPZbaQMMBptllFvfl0OzvPdp5v7+08WzapLC0qO87UeSXVXHgwz81g",
-	"d0MzSMlfzcxmVzzSBR45segOAVr50hMJMnpJnV4NQgnGaDJZYlW5PTaUJIc0ZchIaWZ2exYw1+MQC7G4",
-	"4HASAgG6cL5LAVPHGNpQY9M2IMRzzWdizIQuEJxL1s7aj+DVywUdO4ekA5x2IZsZ6jCtFjrS443vTIx5",
-	"LJU2r8t2YxYgIWkYGouhrjhrqpHcTUbSYsqjCklnxCd0IqtSRrP2YsjnBdgoEMO7iTWp5LJcLDGlLRaL",
-	"IUvYWB46WxthSDVJ+x3J+ep0qw4puisJqkUuzgkLVk5tsEdUkhpzeQ1QPraF+jnxx1iDOUOvT15/0KEy",
-	"wjMN/UwlWUICEhyifiqbpU+9fPX26J/mMUUfLs6O3p8fHV+cfHhvooolvoLCgSmZs1WHqzUKt1awUK7P",
-	"y+CbFLmzpRV297s77eebFsPXF3pL3k446iE1EdyWIg3mFTbPzAZ7JcfTKoUY/up0X6SxXhnHzopyeEVk",
-	"oJB4DnUy4pKioaPYSNx8ll/U3k69NVnX2l8rSn99RTK1rkMJN7NdcDNlP/0x50L7sRZQ5aWleKokQ13a",
-	"bzpILgtXe5pgNej8sxZ4Fog4UAgXZc62+a0oi+IhbKJx0ZDrDkZoMEf9H/pQvLj/Q1/bm3Vz4QL6iR+K",
-	"JrrOgtV9d3n5w5+uaNzLyx/+7o66SaLF3QRwykzEk+AhRGkeJGzA9Ku2pVZNM09FrEyJmjWNyStlxJNs",
-	"uQ5daKNcN0OXyaisepEWuShWpDDW2mK2QjHBPpdKry4o3b6YW58raxOTkV4C+Acad015V8fp6/YfqSDw",
-	"YObvJx3LmAOQhfb5ZGAtG30hy2KdkMknHZaYB+PVJigIk4+ezldodGkxbplFYZQ2jnyw3O48+paLxSsM",
-	"8XTo0YDLcRpzlE2Gg34KpsO3FvFMNWGg138REOrmxq5N5ZanhK0y9Tu31AKUOdLHXXniKUbfPWc8weI7",
-	"5I0n6TeHaWIkFWmeTta9ivp6g/Lal253oXSmGDGCYyKkg3+mJEZIXe9/EvMgRYcsh7l1pIJ83WnTX0wq",
-	"cpmwrjfZr4HIlgnfInC8b0JYNx87y/qdTnZdD44GHopwkOmjoHSmpFy6SNwD6CgU3NRHBzWBDzVRQZwh",
-	"aHMVFxSfYrf0fJFqiBl87nUqwgaTGS43/KaLuT8nd6qAPI4JN/n+JrKs8hTbSXRNM7NlgUNfXYLQN2n3",
-	"AQnx40qUrpi0D0dTOa6qyKjuoS4i6rZpNVIsJ6GfbFB2jUMa9HQVTjVG3ejl32f61CDT8zrtYWNLKzoq",
-	"T7hndvb6GO0929lXL1CX0G6rm/XA2emYzq9QJL0wQXthFGP4PWV4Ksc8pn+QzKgpE9PJhMdKbIWRtpen",
-	"fRzMK043nmMHFtaVXJ4PojfDRSxtBLDbViR0Z5hC/K5Glkw7FOzLtJdNwtMErl0N47upiP8U+PtVSmKk",
-	"rKEMfhP8+5QcFiMioe+NOVhNSZOrQxqaDIeBgM5uLE1/nhRDohpk/vP45N+cDrZ/vvrXP37+44S1i0a9",
-	"7k699PrW35oVludTLMSMx65urWxe7OuXWlB5HBNfojGPBUED+OY8S7Mm9rWLbaztBTM6I8YNuHLRGsl1",
-	"ezE5dhRZ/VwZdVpG7hXiM4uoEFUVHc0tDxq9xdEaHQIheyQpqkNmyO54KcM6yCWJVIfcJkdWcbxKepvo",
-	"0Et3vduF7nabCrNy2OskA6CLZTgzzn0UST3Y5H3Ow9EW0lKNCbCY9g9MHrmWrTV9MmUx8iWdx1iAi5LZ",
-	"0yFQ30AbFLJ8YEKYCRrRNlmvoQs+OAn2aYhZZU8SbSiwXXg5a6F+xJkch/PekBBHd5I1reylniK2JIaz",
-	"6tsFV1ATazpow7ozbTZA7tGlepSoAKA3BcYGdxoHu6kh3NSESdp+mN/Q2CNdqanZY555XaebR85G/mDW",
-	"73X6eSR7XWKj8ZQkLe4nIWb59ulK5kri9JcK9C4ZINtHrtxGcYVuGPbEa2p56sG3AAqumMvssddtKFUd",
-	"455ncQZ0Kro0rdfOYx3j8AaNrHnbaqmBR6bzR2ZjkyNLwW9ts6kBg3IJcQWxxTpn2W48qVCjrqbNtDre",
-	"TkXJoBRwHO5VrW5J3a0tIiIV0xTuOPKOKVt61L9MucRv1MDbhHpVydNYu3Pz4ZVtR0vvROXbb7efdfb3",
-	"u7s7z3ba+/udurpfnX5mv6uZ5/c+obXO5l7VC8sGGy59mctu5um9Tpp+6Y2sgqXlliiArPszQgFLfhz7",
-	"E5AWByqpy85WiEv6Jx5mejPaxocICAHU8lGY6KoUtYBzXNjOjerDSuQqKBETEtv5INsGDNk2YI5evf85",
-	"Xf1qIdlT6s23rPVepmFfdk2VcK1YZgVsm8p0Yx4GJt/S0Qx9bWmWDIfEl/Sa9Bzd8QoPO0TJig5zMG+Q",
-	"cvMLWogBm2ibt2qHvC9HFC4eVM2My+Sp+p3VVpbynmjfOgOEdTkbsJcN5ahvQoZd0piuAA/JeteXVTOH",
-	"WsFlleyMaHCIsPknNBX2Sa5IXpHp5ehFVrAdXNUTbO28agg/duh9SkAJuX40MShTecDBMznYjbNGF1OE",
-	"w5ibe8bc7Da5xHwQksht4N/f2X2GJnoE0m2GhNv6ZozxaTeiOv2XwJpuyxgHjvZQK7zLtG6ypZEVqS9c",
-	"0vtNhCloEpPfF5vVbcwS9EeXVAJwK4nPWr6pbuxvF2621hlLuaWXumW36fYuHbV0N0Hd7F+XkFpDaFvY",
-	"aEvXaCWBbpKmpA8v23NrSG9MYqbb5SJcpb1C3TrLCDdK4E58LrXQMNO4zIGHFZ27LsZJRzNor6gWAiV8",
-	"pM7UEFa0LC0EVMblpAFQAxTjxm0ewFwZrhyNoMQRR8andYhwKLgNhdLNwdA/mmf6Pc0Td802KIzYA9bq",
-	"KtylmyxKjmaYymzFV8gsk/Hc+VWoodg8GspluUTP93aWe2bTgL/ygUCTfz1g8Zd29/cz39lpu0PkNWa6",
-	"PiRs601t1LaEzJhCQM8I3KcvnaT2KOE78LQJ9dft/fsWxfvGao7nplu+9dGgiGAm3HiU7ME0ps2YDIkS",
-	"BMhSg4LxhOotyMb85RrD5eDSzWEyYOzcyYw5yUZQyJQSljns12sd0t7mBYl/xk3B44y3RBoLs245X/bw",
-	"Fmv+O6olBtW7SRmaFhqHbnIz3UYsfcJmanZbKoALAigc88dzpdzPIJkmn9EL9VhiNLPtXY1cs7TPZbpl",
-	"kBvpbPTwFo9sbpQupov6xSYK4ExqdkwDcVPsGBJUk5GuppjFTgyLmYeuTJuWZI6dbOMY4iCMRQCLNK8Y",
-	"MT5z0q7V+idku0PUfyjTQOJJJbEWYNUmk2bmm1uxVz40vX8uQK4gj9bWbul6NPXHOs4JYp3XLxBYyq/Z",
-	"SqhSfU9iPntG064iudFB9+CPwKzkfaxrJbFUansD5hIXIpyryevq2CDG/ZtTZvLFtvrV5HSrmpTfo8/j",
-	"YRlZXd61VubGY/A7C5E1zuZcD92s32Z1e049Hn2I2iCPxliWc0M3yKOzLlF9gG6vU8q+9S6ubUpK0cRZ",
-	"AybCbG5ULh0aeqhJpbpsI0cPU+qJIckjtXon3Uk0uVO7p5ZArklYwfu5xMuNRzDsHg1HiVr4CEajLG4s",
-	"qL2hWZf2EA9jHuUidzQ34NckjinoE2IuJImcW14uOONu3KOLG2gKDq4NyJX9i0Cg06pLpRYk6Lv+f5+9",
-	"ujj753/r0gue6bimf33vSg0uBhE+W5QZbF7+J7z0+7/XbtlzlqR0FGOI1XUHYbYZreWkBPjQdrfqO7ms",
-	"uMrGZSYfAuFSmYiaubJ5WHc8VK5ungv7MpadMEymAhVtIExskZn/bgxyYgPaFqIQDALswcIdAzRXDMs0",
-	"I1Kqh2FhM0xdHExdVjqBouZ6tU28VF3XU3Wha77fjfOI+7pnUV9nMeBcuSNoWwTzS7uFe6agQwW6Vp3p",
-	"jzGfmWgR6DeiTfyW2esZH0IQ/6sLPFKTSWJ/Mz00+FRRUaVYF7wDnTWP3tnB5IyHpDJcUPeuMRWND1H/",
-	"phnzkIg+CqmQwpb6tNV11QJt0xy7q7ZaKg4iqhM3r0nItQv4mpIZ/MM2BXPt8rm2vx8Z87tDdYiwP6bM",
-	"CEx8xoQNBRdrlwgolAEIqMg2HjJqxbKQ8mwev1EpkvLzj+VDXT8pJ90DZ+kXPkQY2TFJbH6hDVw5pnC5",
-	"1zR//uulw6+Va/iEYvCSvc+kOq8pZOa38w55yYU0jBrZyc6G1tmGDAuDhtYG1UU5n3cB3XsHwroJoyUM",
-	"cbgz8ikzxRjKFZJjBF4lLSY/teXaRH78PaoVBa7yOPpFfhL3kCCa4EHtrNCnxR0eAsUcp1LRzce2CcO+",
-	"T4RAABYtpJ3Z+g5cMpYKzNBPUk4+sHCOfM6vaKnjMbzGQhekcQ1+9OkH+vPrj3+cdN7TE3ESycm/jk/2",
-	"TiJxc8LaLbLdbvndkGkplcZE9CgDkW/VPiPqoz2z9BcExzokTxj7+bKS+uVSZLm1lDZOb9jPv16Y5AMK",
-	"Iprb951ZV5VXdsokDU2qqNpwwoIlTtD95Z381mt6kdnHqkZcenv7WaHY7Pgnt5cq7tWv4V+gNblzyE0v",
-	"t7PpZ7LrdpIoOmInbEWi9A7TEGFTlRu6BbuTztZPMrtbEl4+W8wRjWyni87HPJYkRpzpgFIGpWXTLDrQ",
-	"jHTJWeiCH5NwnoZkrJrmuDRx1qSoLcxNUyf2cbKWSGc74qTtnHJFPAnr1z7AfGOlpceZgKGRCl/pl6G3",
-	"MrjrUa/aImX1RMLC5NeX8Ernm3+z67Q1MXJHWcwpGyEejzCjAorr3cWHtpSlOLTd7Cl6YArtFTP78q41",
-	"4k9jqnspRvgGmljpUkTdzl57rLBniHvpjulUQiF45prtDGxjZxoYwj0fsl/LaizkAXTZZOfrZt+t5ePK",
-	"HN7ytZ/b0bXrmpnnkqpmG1S2k5Afu1HZimJ2omtr3Mlhl3mN9voVtbGlqJZRx9TYFfSxwuZXtzIzDsmA",
-	"RFhJXKbkyIRwhc+mJmfRvHZXlJ0Uq9imb1uhxXvuc6WAbL0AQUcMso2oHKdVV4bYl7nU1Ywmkp/xktfK",
-	"ccynIx2OQwPCJJUQOHdNM3XtrcuXhfMa1aJyyypMpxro7EFvQLVU0565oaOFIKw0E5Rqq/nqSsk64Gbu",
-	"8Km4IKaGmloAjWI9iqQSCIEQTqVthJyNTBqFaaIR4YB4qN8Z90G2ef5sr90e9w8RD9UZKehWj2svqk9a",
-	"iE3DMK3BU6jNvdPOCXJdr6GGK2XXQnzWV6a7bna8/dvx93/P/Ipyv0T+nvj+7+4y118PvFcBcYXL7giJ",
-	"qZgQ6PmeKWsQcn6FBlNorw/1PbykAS+Ps3YSo4sl8kHytqQ0ZIVHQk9r8+aagtT0YzT4qVYPwPsXINbj",
-	"7WaH3EdLXd7ts9fHaHt7e99DHy+OPYS1Bm1CjWOS9IvnQ50PpwFZFHs9VUqyiUKmJtaUNCpHB3uNm+aI",
-	"N81FNU0hcTSBOStt+mgaUAgrLlf/8DmTMQ/7B4mFw4MGBsL2utXYZ4ahmIekhfoBlrh/oCvR6N7WAKwt",
-	"9FLrXih5bz6MA64pUMUSu8FUTdcEwa8IprZilq4fhfyYBNohKg4ylZaK9qxkZ/ScvIZ+XMv8IrzqPfsl",
-	"6v7j+v3O1ekf+2dy+63//NcgHWbb5DdEKHqv/nH07vTtq7b52zF/u+bvtvm7A0GsST2rA/uuzIwdxqrM",
-	"ES5uupE979vcelboq5tfncOmFZMkpU/tKnpruSckWUABNZ9HkMMLUf8vsKD+RuwL+c1zmUKgbiwMykFf",
-	"eZc/1Q/zvoCSN7YMicBXIFxomAvpIMYxJeIw51g2lACCX8ZckOx+lZpMtpfZUTKLdspOtiNLkd9AJM1D",
-	"lJ3XGjef1Ne4lUhke1qYvl07nf2d7fZOdcn4JMwniTnsucrRq3NoHDTimW0so94N+TPq7GHKz7rjOxeZ",
-	"N8fw/sPZu6O3jW/15XlN/zhA6/pV4gtAU47zj0dESJtVcAAta7RNN9n2xab3FAwXmt+/+BKZmRZNRYxa",
-	"qdS/Rrca3zpVA29TnCwFlulIIj5MWqidaAl5FPOZrRMsxjFlV0tSBpYeXoYW1NfUH7IEfp3m5LCpm2xM",
-	"ngOCtEG59sZk8mnt3rkQslTDHsCjsv69u6T9XcvYw868wNIfu9RtMdNQhtFADUEjIhd458siho4fR0M+",
-	"VbpargUgFlcksHGDtfz6mne7ioApUYKNKipqa3IScFAayQ3V6Xj1v2jxPv9VZyBAOpXFW/3jGlUtIQdM",
-	"90Mrq5ZpVzNdo2YeqXU0PpVYqBn8eY31p023Opas2t+FzYEg+t+nxNyGAAVHwIuo3qU7xC5pQc5qWOIA",
-	"Sg2jvpY9+h5KcBL1n3XHffRdJ1Ja+/Nne+2xTuJWcAL1jW01sO89EFhRP571KzsrSIKjQsxTURZbKGHl",
-	"ZaT/vC4MDmHFLC2RMp6M+PIFt13IofSd5BF7Ot4XJpusKC/UjdSzsnqZD0KOhq4Ro/M1oLUDNHAwufFp",
-	"hLj6zxiLpHo6LSdk1fcf8clK/iM1t2UJwYmaXLRTjlZNdF0lTchkKjtY/4aaPdvmqmodyfwqT3l5rKM+",
-	"8/sLcawUhR4gsnGVDKYkVljQgACtSwTnlm4RYgg2GdIbK6qdcf+KyHe/oJiY0sqFYMJl2UztehXRF2cv",
-	"pXTP7UnVdjJh8ifKRl5P29fyv9SgXL7+TMnnDa8xqzDzWjJU0WEzKQiQ9FbIFOm1H0nMLq9PXn9oeA3o",
-	"rdvwGpmeutVf34QrBE5aVypXsli2NFZBnLKU4XleQursPa/lPPzqOp98s+DUEHv+Q6wqLlfbR+H0k5/x",
-	"mUCDudJaKA88RR0YCmhEGJjcDxHksPEh+oPEXOTc+i306prEc13Qw5RG6qt5KTTpGW8w5NgNKcMheGOH",
-	"PEYm9g867aK+5BKHoo98pUdB4j+wxnJttPx7l3j4yuU42/kRoxhTBj6qOfzi00lvME8Z/KdE7//tcwNP",
-	"aM/HoULJRrfT3m14DYVmvUj0dEt1U0cecA9ilhuddndHV9XUF5Wel73qc8b0JvSM+9K8g0QTOe9NuP5a",
-	"u9ZiLG23nzbFP81F++m2bkOrACKZseTZN3dLby408Nc572LnKvcley33Ibi45xq5lx96+6nONBSQAGt5",
-	"1KNYf6PvYd8che+KOFLP9bFKTVSDN8vC0vGI/Agjb7PIVVNkhcdfWhrkkl1XE4HhfWd8tlkpWENtvV1L",
-	"4XfpPI3yI0pitqlUKnlCvTJb65UPP/mqt0BCz39yacUPdE7/0C27ioKESFqogVAxzfeSbyED6/qmgeYD",
-	"NAi5fyXQgIym0IRiB72hL2DMHvzT0yXncCq/FqMNvpEDSw5K8Q3p1tRWt4t7t9KDNltnpUdgBbWfcZ1N",
-	"7Ydz57dCWfjMGa/+1GrrS6FkpervFpJWfmi12eVgcfWnVvlYqYB8egiFzc3AXhamchuTX3B+IYUJehm8",
-	"yYNMCTuc4Jg5w0p6m7I2N8EFkVtJ2mISUokG86yKnlhFEunMsAEz9SsC3CDEQhd6NxUDXVp7hk2X9UUw",
-	"idgAG60dJF0g1AQ95E8logx9vDjOzi+ibAo1hcZ8GkNgWtIjpnoSijmXC3MZtmQNinoSwB3UT59HA8pA",
-	"47HzSvWWjM8QHaXXwWGT3IJCYwOtdHJbOSLgRNcixpNJOEffYW2uGWN1VZfY+T59EEnOnxRL+tqVhU1w",
-	"OYMmK0bwPXneCCi/rLOePudjGPs4DHU1bUMRtiWDf1SDEtfzQ7Lru8T3ZEq5LimLrcetJx2soqKs5x75",
-	"D5FAstrXVySNuPvsquslf+KSYgA514kau4I/8X9JTIfUlWJyFIamAqaAIHpi2/gMaZxas3X5hbT9shjz",
-	"GUNQmc8mmmys4oKVsQ4+N5ZFtK8Xyn7rqOpg6GBjTMKQN624tzhgdwOVICxDh8/eZ7mHzKYuLPMsxJQE",
-	"b8j8UUtErM6U7sAnnkg9ilrcodppXrsgRbrcUuBklbLjImxAUObrNkpWtF4HWtARa04nKMI0XLNT8oP2",
-	"P17Uy7i8TZmMrnP1Hj2/ARbOtAeTTEm1AqZJ26HNvkgSnHJZTVAxV724cWBem+vsAoKuBjn1XfjXa4uY",
-	"P/96USrBd5SpuKMPCQ6IMi8pvcNj1N+67mzhqRxvwcC+SbgyCTz5PKp0egnJy8/PvLenS/e4CpRmSv4c",
-	"JKV+PHSOI3JOJfnbuYypLz10iuX4b3ZqEFbKoA4GvDcJABThlPqkZz6bzgeDItK4vYXehkO+oBuIOik+",
-	"ROfwJsUZwQEXguMafKkQXQCR0Qem74aXhChYz7u2P4wIIzGWiumq3aaydckuWVP7/RCVJAK9uE+Dvof6",
-	"aVix+pXGFatfNrC430LadWoCOHzMoIoK6v7f7ra2eQDNES31ndeYhtPYTKavFHLqg8K/ZfqP/PXfgrP+",
-	"oTrUQLet1qEzLXRkoqI0QfmLMBE2ashOe6eFdtrbqA/dKnrkxgfJoq/41CVDptS2h3a6+6iv1t8DZ7QZ",
-	"YSpOo4/siikxY6izniFwR9vC0xCUpMZ60Er3DetYaR/HMSUC9bM9avqH5jbUWlGgQphUiyYBdGcW8Ngc",
-	"9c+wJNCxtg/fSH83T3lI/Xn/EKaPWaBWtNveTh5Me9P01TbpjwGOcEb0oeqhWJ0FZyPUf3WBR30PoCcp",
-	"UFsqTaoWePrh/AKK1ArUPwlINOGSMH/efEPmfQ+dHl0c/wTTffnq7auLV2jMGZ/GqH8ybL7D0h/3PTSL",
-	"qSS6HzrqB/G8F0/Z32Q8Jf1DnXgeE+yPibB1cdXqzAdn2O4Gzq6qb9rjQKqRWjL68dWFyQLHqNvu2LSy",
-	"IdWJ4rY0K6yof9NMM9AAwtJGNNAtW5O+A9SfTAch9fu2xYWH+oKEw77GN8nRgCAAGA983CQUBCncSWqp",
-	"Qjqa0EiGUCZ/Hfsy23M4X2hVnYklaT31pn7rEnIBqE+YyCYUH03UxjW7LbCtxKGhcuJga2s2m7Uw3G7x",
-	"eLRlnhVbb0+OX70/fwXPpO2BGpq0NLzGNYmFCbtptfUYPiEMT2jjoLHdare2tVowBs6y1ZqRMGzCJmz9",
-	"e3YlWv829YNHOshdsUlAb6WTNH4k8ufZldZhxISrCalB3XZbs1EmTXPzLF2wb9SMcRnbhPcDTS3TUqhs",
-	"gd7pwBRf7Y1WPYb0GnouTqEcLzxqwlvd30omv2WoWY7xNg5+++Q1xDSKcDxvHDROAYh04QFdRyHD8zQd",
-	"hLBxE3ykGAQeQUi/ohWKyWfhtXHQ0FAJ37RdlT4rYnm7aN+hNdgpHulu2jGGPqKulqTHmdY/hiQnrE2d",
-	"e8rYTBulUgmQ5JxSRTNPlfMReyZcpiJgL9ew7QeHqqm7li6EJklu5NZYRmF+UpfTdnvb//8C7kNgmhoA",
-	"l4i+AaihL+Snr29vZe43sqsuzu/Wc/fJgjZ1UG5h8zBnijzbll6L+mtl4G1MwskSeFPCzoQ2FTBXQttb",
-	"KqS2sooysLnWlg4BVek1DSWJT9XFxq1XDrQN5xqZbKMxKESdwOjvU112zKZfqJta26hHQD6oB3QBvupP",
-	"23Ib0HQFEptoNri1Yi4F7afefHLK46I52Wko3lg5BbhZ+9v6FM+lKfaw9PQUfTmnf5D07Go8ALEX5olP",
-	"98gZ9GIgersSKe+AiQnuqS8kdcqz1NziTRnDrsj8ICZYW5G5cOCUTonSS1gZqV7G87Mpq30ov2Iqaw/O",
-	"iIRvyDx7jCD/vuDBfMMnaLLDbvOqsamDe8/Q44Kcl/EcxVN2kBEzlRRIJZrxaRhAOxcl0tHAtkS9IhMJ",
-	"kNZtdzY8wV+pHOvCE66p6q0DI7BuawnbpFSBqrebYVsw5tZrvOV6csvGJ+PMLO6EUXramfok9bEKdI8S",
-	"69r6TIPbJGSclNHtJVxfE930Y/UxaAiKUu3x62NzmbruODpccGYA1pZ8H8bEJCy10K+gfhklrn9gulgB",
-	"lJtg+mATNFTvP2iv6x65VykKb+JYPz0KqXnNp2x97N0AJv5I5HqHknA3m2uePxWdZ/JV4tt9scGkBtcT",
-	"YYMXGe4HhhiwpyRpPo8FscemxuEdKImLeWxhne2wFZNrfgUcxC24ncH9rw2y7yIXPjhk6iMIWuiF6bul",
-	"Lbmax5EbmXSsV7qxH3JzK/W9C+OMVvwQKneZSpP67AOTKPOYUK6XaKrR2ZbeGwZ0Lk0qoAV0B/6Hga6H",
-	"x+OrrKd2FGM/CfZTGvu1VtgLqAJf+IYq98879E4ryHsCKhMjM20Tf5o600U6xYNMYr6X/Fv7Tb00jR9M",
-	"Tp42DmmDG/iaxJemdp2RSajwVlOVwdx0SOCMrE1ZpgGVTXIN5WkWmg/VwFd63KqU4HXMo9q4d8EX2hmN",
-	"Y4gKBBV1UaAjqFyWNRhQNOytYuY+av4LjNx/dRm53dPT5s909xbMzdSLWmtmn9K0ebcJfsHmKT4Z6NoR",
-	"ZrraEVcxU4njEZELttFR+rIqv79qI79oI2aCGPdvyPw1d365jm+eogRKZIKYvZzLKqDSQQvgutECHcQg",
-	"kTKukygft5Sh3e3wUDa9GJqQaqc9hDuMtcRPIaaESW2vV4PGWIw9JLjxxBkFxUMYxSTi1ziEtrsMUSZI",
-	"DHkI1BQwa6Ef6TVBitKadphxSEmcOKYpQ33wg0KVYC0kQtdzwfULtOhoOJ7aO710NCMxgcQLPhzC18NQ",
-	"X1O0UxKGMCOzsrSk46HyhPJeJAb1BRN89dDKZvJpmmdrJblzKn0ebQToj8fEv4JTUqCi4IMmuSgAsebY",
-	"1oV5Od6yNX2bMRGaAVapjnCath3NGYxelRs+pHCZn2ktYOlu7OPHPCDn6i0OGDkx52caV+kSS7YpkkL+",
-	"CNMQFBMGVGKG55v3yR6JKxPoDO5YyZEgstB1ajXnvxugtnzOhlQXxahwJukBXyhgmdnXg6+dxX3AILyM",
-	"yEMguoKkMTgKXCDhGVqAQfOAzUPEeen805igfNSqifpcAzZs2OECKgMDbG/EzYHBPTEFO1Gn6GN6nRWa",
-	"OOqITF3lB1Sa4FDhPw8De0sH9kFNNmIjxmZjHhILFBs5/M+l2NPfPt3mIOLVjenJIjO9J80cNe0ornA9",
-	"qDBBttVy1pHudZfr9YfNtQRYR0SmWq8JgTRiIlySNCJlwcU0HnzK9MZM8YHFnQWQrSZEAkRZC50T0549",
-	"Dx73QJ10D5g7AJjJzXLTHfX6D1N5XwSngvCX+rlecxP+LnOEYsQZyVp9qRzzqYQSV/dMD7zPBZJg5iYS",
-	"Ar3ucegMlwp8txHKGTs3WLd4DOa3rPhEhY56baGXnLKRUnQ06RRAOzWNUvzLjfsfJ08e9z9OnpL0euQQ",
-	"Tw+MGOmBxoiAHEsbxeyWc+9Tos30GF0PQJOEMzd4VretaaE3xRQWR08VtUuGMw14MLfV3AZc5224Yq0u",
-	"DHd9SEi9ac5ms+aQx1FzGoeEqRMO6gNRri/QQ+vqIJPYaqJOLd1IZO91AUgdfv1d/xhC2I91uPsBYrwJ",
-	"2a/97wFedzY4RQAiiIOumqF1BFJhW/3CFDoPOAVIyDKf96yH0UM6oy4AdAdhFVQDhdwG15OMWi6VMsNn",
-	"96GwJOJpGoplCIAY81gineG1BvqXzX4uY9cXwD0ex1CWJFsvFh0vrO3WhhR7pmpsH7KB+56uhWJ+6pxk",
-	"k32jPXTQpInEpFIKRf18tlsffVc3f+77zYPra8qoGOfSPjepX/tcLHBj/UjkMQxYFVzVU+84k+MHUKb1",
-	"DCtI0YCGIRIcDXG8MXcCRlA2CPlma+yOq2+ZzhmFTTd38nZUeLzli+ul238srh/gBCDDxEwnTTCB13lT",
-	"RqX3+xRD80wPR0pIuowvmVoYHoSkB+UhYFhv58rbNmVvn7fVoBUzS8IQhZQRaNwaCwk/jJcdym0by5bP",
-	"w2nEhIdmUEfa4LX1oPAhUjvwljKt+CB/GseKerbQ2etjtNN53vbQx4vXzecFj/ax3pDmSyomXNA6DmvX",
-	"I5vwXZeBzUNYoOPz/10f6HTN8ypoe0fuM63tHanCUp2y+JjBR7+OeTZ5kuZ8I0YpKG+xIOFwaUToO7I6",
-	"t79LZM89SQXvyONEay6DmicZqTljOvKcxyjEbDTVOYt1ASrBVchIXxhk8s6MWRXCnnSAgF7UA2U56eRl",
-	"6Bid6wVd67z0EeVJbCKZLj659+mwTSQYfsnnnWzFAx05y269PeTMxfI5Jzdrpbi9z9TC/M/Mckt24HES",
-	"3dIDeLq5bgvn+IUnuaFcNdjVECwfbZk+tPWZiRr5buvjXvLkt6y3zWS93R0IqvPfNnfMnx6LDj2ZRLg7",
-	"nFOtlLivGCXvkXM+jra1EGKffnrcffGdLeyHS6L9/VBsAr4dMejxNCRCZ0TdYF/amPlJTJlPJzisikNP",
-	"BtSvleGHp8lDtwungwd8atIKrigLlO4Um8bWVfOx91eZjm2W/RVEvfvhA2q0+pCgI4oLJwCcHdG+fliv",
-	"hocfPgAtX0m7WZGQP2i+mh8+Ur0PP3zKxT7cs/tCVZ+jIEAY0K4emi1nN0k+iSRCLs5ZxUmbe3CBTBk8",
-	"qf3ppiAhmgqi2xZl/N761OGQZ7pz+Ey3PYRWp+WokgsCjG4zMve9INrFo4SNhC+JT8WC5I7A3N8EjT8S",
-	"V/qY7MlqrFWfCFai8Ytgr2ZxmQfhA0oquS/5f30eU1slX6x6S3xFGMJ3y9ZIYOMCX2lBWBEieOtK1GhB",
-	"vZkHPulPD88Wn4w+Xp+J1KtI85+OpPfCaB6pdI0bdJ++Yr4pwUgHzzYhPWy0MHAGBh7rcRvXy3Xvcj2Z",
-	"KnU34/itLi+7MLAJXv/Wvsahj+sm/VAGNQwRZYfInJiNhqtMUTdNC+rG5GYaKJRr7TIxjUhs4u6qJ2Ni",
-	"8aqmZPsn1JtSpo9FeUpvyNw1j4NMhMdfhM1gVlL2tY5ZLVdEJcsLoma6dq1WkhRqod5rYFwWBarimcmN",
-	"3IhQihQvmtvgdhNR77A8VNTnLZqUK9AfgGSxIe5HPeT+Od5pTIb05uvwwMOmPZB5ys8RjKwL3lwoQwfc",
-	"qGWZ+tFQkfs+/K/FUQ/79TjWKX1UT9c+VTm/L905n0fA+vi3WDLTD299hr81bAcPhanwnW8u/c249O8I",
-	"OtX2hceAhk+PQdyejJVh3aOsZXP4htz3x60fx/JQCdBP3/bwEPxuK8QLzRFawMajr43EvcWVqmWIR2gw",
-	"N9l5mAXo9ymZbkSN+InP0BDHJVFG8ccBGVMWrErOKs4YeubUDOP+RY99AL3zKSuSsAsPoUhG0DOwKr7B",
-	"HFz50OHG4kMHgF186Bd6yMPbGFz1M2EuSSMhOZ9UmqpMZ9MVjH4X6okvPvQGlvJQwTcWNCwomgtlUIQb",
-	"tYwaF8Za+82oscJ5P45RQx/V0zVqVM7vSzdqWI9GTbRbLNvph5MAnIHSGpqjRXUuX6ghP5KH4wwPjk92",
-	"hY+CUfDx6poswAEh2oncUCG9pBiWzhiHOwFXWLUJOq80aO3p6njtdtt+fzCHz61K+heD4Gf4W8Oc9lA8",
-	"Ar7zzZy2GXPaekSr2or2GEDw6TG46ZOxoq14grWMZ99Q+f642OMYzyrh+Okbz+5DrjJMbSsiQuBRLk8+",
-	"vz0v5qhvBvWgmT+PFZvtX0HfdvMDzEqm3TwfDgWRyT3I5qcRZPYLyWPKRqb5+jDmkXlG8v4hLNWET0PT",
-	"dai8oh710GAqi+N1RXyG45jPEEYh51fJvDQfgUKbbK7F/RALicZ8GrfQCzMqW0PfboOu+QfdCDxTsQqa",
-	"LEMJRIkiLiTa22kh03sZ5qCrVUrURe/oC1h2Uh3KvFZLPxMsBEhCJFIv0CUOIGZDIDnj8EZ4Ua7w7SEa",
-	"TmMooWkQUqAZprKF3nJ+pTYz4tdEaStIbzzM2qgvAxqGJFA6Dlbck16TeF6OKNc1LAwY3D/JOyM4wIOQ",
-	"FEhfGSnt5pndpEK3y9H1ws5fvtElKwUBOTPm05EZdXR6gmIipzHUK6uMDUuBuuFuNv7sNVRQ6qj/dI/2",
-	"9a/M//Ltx5c0FGk393VPkYMFHUXye2DPREMPFBCH9UGRThxxNlI7QWPdj75ilbpRnWt5PA5I3Nx51ukU",
-	"FtLulhq5rNBGBkjBIWLQ4txguiEJVXOER3KzHPI4wrJx0KBMbnf1/Gg0jRoHe7u727swPf27nUyOMklG",
-	"JHbN7rWuz0aFxRHOKvt8w4DaFrpjPmXSfvS+Ggp92XVkAIgfwPKnGACWwGNIkBD0DNtMLrlqyMCtJZbA",
-	"c8ICs54nJxo+4dw7s2Vq9+oJfZ1Nf/qM+IROnAB4DuBibHwOdTVnM0w4Ui5zZBPQqzYHBKAoga8VwHYl",
-	"iU9iGlZKe4lYkhV4dttIPQQtwlhJQHGkqGEaPjWB4gUZUabZUSLrGVKBJUgSRvanIhOszPisilEIyvwK",
-	"pqXUm6bamtotzpIppbKOxKPq5maj3IcLohMeQeyvmA6SyyAepKzf14bmlQSY//vz8vKm3W5eXt5025eX",
-	"N89e1xRjfuQEKo6nypVuu5UV6w7RjDLdzxP1YWdTYUFrVunq32Ihm9Cqqnnysqq92057f69ef7fW3yrk",
-	"sZrVOmExTSFjgqO8gAV3DnRQ9iULsMQH6PPtJVu1Guc5ia9J3BRq03TTqBbqZ1/eR5z5uvSmwlMkJGZB",
-	"ZpCBrv4B6qtZ9KGfGDIY6qE+DeASVGGDTo2SoxFXZ6ZUrvQ9QcwnExLk3tP/fJlQqMvGAbpsdLqXjdt+",
-	"2qUshvODBnCScyRCPktfOYn5ICRRYWqn+mpqQ9bbC5qWUp18HkVqN0LKAJriOersIoGuCJkIU5nUNt0F",
-	"orWRurNY+hniofWQOcJxTK/JOmKGIdeTELPFru5TGPFVlRdUS7p/mRA2TsExHw5zfYyrK7Zq9lc4oZj6",
-	"pDng/GrJOalxL2DY13VYdl0PcGLqU1bj5WHgoTEJA21TCUO4tH7h3RqhRLq0+ZpxRN+igrJRQc4ynqsE",
-	"BQkSXyvEM6U/Fx/cuR58ZMf+p9fzzO/HAwXemBNDOD0Fe/Clw3QV3oUhPTOkVlhOfpn3XevzQfsH5Vb2",
-	"OJE0hd19uiE1yyf6pcfWFFDrbpiVtxcUX1Cz8MgdUS//+MO4QL/IAIX7OPnq8IX7ONVPj0qinkycwkYP",
-	"slYUw5eKovfNTR8nAmE5qD79UIR7ZENGV1iQwHNhtYn7CxLRX6gs1KDuPuZJpLNIWvBAKY1ajRJypo1l",
-	"8U92q7/8pil6KY8UdFQDnp4iqq/YgsNAVh6fp+DHWoDOH9dypMJTK7nS4YkV/Ok/xpiy1VL9XsxXm83q",
-	"Ti6ziFVcwvDIatm58IgujfN1mEE0jDnw74zPxMa60c0w1PasZ5qcll0AcGlZGzpYyjpt6L5hzINizLpd",
-	"/oYxjzzJPXDTe9aL1KPsMr5k3XZ3r9neb7Y7F+32Afx/q91u/8tLbnQLNyC8S3iddnvNBoCxwpA79v+D",
-	"3Tnjsy+t459F6JWa/eUQu9ihfUBwTGLTmb0xwIL68OOTB2KxReWykKDv2qbcVKAhDQmEqQrtnm14jWkc",
-	"Ng4aWwB7Zp6fHe1bm9OJZ/u/C0/3URaZKmpTOa4IxdRSppeRCzywkOimXZlXWN2mHMyI/TFl1rXDZ0kB",
-	"5MwESiqEq+gfluj85RsBruFJzEcxjgS0ZYWAglxNuCa8vvySj8y4KKjgobbVJY9lOhW4vs5RhOco4Lr6",
-	"L2WF3OdkG0LX40liWrYCoGvgOWGBByHNHpqBmF6MWnU9dVwq6pUt6+d6wjhrjJedQkvobFgm+Goc+6fj",
-	"Bkw7TPCOZr5mEcS9fQHVBa6zYBdQF8RAe2sbFM2CXHG7zOegmN0tYGPMQ01ycRBRBpHyGZXHy4upXq5x",
-	"nOc2sHgVOqvXuCJzO0T9014u1NDzSs0tvLRorJeptellk1O8XCC/l62S4OXqYnj5iAKvEBDmZb1qXpY+",
-	"eXkHqacPQf/4lNws72DN931SVPiahEqGKb+k1r7X3d/Mbj7oDn7yGnzGXMv7BmU1oeyaktkm4KM2TORW",
-	"WHmwt7f/LwAA//8=",
+	"7L2Ld9s2lj/+r+Cn3+6ZtkPJkvxILJ85s47jtG5eru1sZ6b2ShAJSRiThEqAltXU//v34ALgE5QoWX4k",
+	"k9k9dUSCJB4X94V7P/dzw2XBlIUkFLzR+9yYEOyRCP55xEJBQtF8TfmUcSooC+Vlj3A3olP1s/EBBwQJ",
+	"hji+IUhMCBpRn6A49EjUajiNiPwe04h4jZ6IYuI0uDshAZavIbc4mPqk0WtgIbA7CUgoDuDpEAfkb5eN",
+	"mOMxabn85rLRcBpiPpVtuYhoOG7c3TmN4ws8LvfnYkJQRG4opyxENEQei4c+Qb/HTBBet0eXjW7FR98x",
+	"F9sn4hSLCWIjmIOQzBAb/pu4ou4Xt246W3LcfIpdwreuXwTd3/dvd2ad4R9bgk2py7dYBAtT7tWd05ji",
+	"CAdE6IU7dP1TeaHcybPYJ4h6sldU/p5iMWk4DfnlRq9BvYW9/a+IjBq9xv+/lVLMlrrLtw5d/8SDGTqc",
+	"0rdkXvH9w9MTdE3mD9MF+LDuxRHj4j0LxaSiI0fYJ6GHIxTIRpJQPl0ctdBrMsKxL3qwilEchjQcIxaS",
+	"pLe/xySap92Fpxv2Je22u3vN9n5Dro4QJJKP/1+3/Vu7uX/1uXvX/K79W6e5f/Vn57d2s3v1/X9Z6e11",
+	"ND+Lw6pBTIh7jcgNieZiQsOxg6YkCiiXtM8RDj0ge8yRYMyB3+4Eh2OCQgbtq0blRfN+FIe5cXlqZhq9",
+	"EfY5Sbo6ZMwnOIS+volYUNHTc4Ej4SAaun7sEa/qw6OIBbmvjlgUYCG7hAVpChoQ6yz9GGFaNUnvSDhO",
+	"d+aURJR5PFlpNPDwfNBChwIFjAvUcXbbbdMKYSRJkXBR1eGx/HCjLoV+khwN+qp7zeLpq6qt8mkq2aqY",
+	"MeTRgISwpg76N6Mh8dBwjjByWRBg2TNyO/WZR5K1sfeUxdP+cJ7rLBUk4LV6/dr0oXHnNAJ8e6Ke7Car",
+	"gaMIy5fHIf09Jvq23L53ToOLOewIuZoNM/AqmmYhjwMSIegwkr2vYBXQYG1uAX2QwguW4sQjwZQJErrz",
+	"aub1lkwFGrEIdXfQpIWkpOFS+kmGNqNiAgQGVzTVoDERXAvFiAuEQz4jEcJjTMMDtNPeR7OJlJZigoXk",
+	"MpLjcAftdLvqfVjuUxKViFDJ6HQmMr1vviXzCn60O2q77dE2ae557WFzB+9uN/dH7WFzb7Q9fIk7btfb",
+	"lrsrwLdqyzR63d1dpxHQ0Pzu5FjZb5eXt91O8/Ly9sXx1V/t7Otk9B4Lt4oJSwluNmYis2Ey5BXNqyhH",
+	"AcEhzPxBMiVytmB2dzrd6nkZNeHzjSopvw1SPjvibm6I311e/vDnZUOx7I7T2b+7bFQwaklKb6gvSFQx",
+	"2I+hP4dxyU2n1pfcYlfAVcrzlF7YvPCnLmVLdc3H84S2Pxi1oqJjyf1qqRzytfdZ8nYtmE/xmJzTP6o6",
+	"8xOboQCHc5gljrBiy1XzMsVj0uf0D2IXVbttJ5UgNBTbXbXaNIiDRq/TbreBvPXPZFVpKMiYREl3L9g1",
+	"qZIug5Dcij70Q8hmg0TQ4DFBQzJiEVnYe3iq9tom3VGdi8iI3i6iN1Ap1ZYakjENDZ+ivLJT8M5chzL7",
+	"o6OnrIIjHDb/hZt/tJv7/WYVRzgj2MNDn1xIpbai63AP+u4gFiGsZMFfOIqIiObykkew1/SJ/DIC9biC",
+	"cOHe2rSb62uyn85JdENdcui6LA5FlcKjGiGsWj2IwpvviN5f5wTUv8pucWUYPUh34N26HxesiumHniMV",
+	"0KXKoGDrqIL16OpByCVPJqA2LTSGtESgHGmzqGom8JT2r8m8D4uzhjEEXamvnR8gNxbIY7MQNNAJQaDm",
+	"ZqwjxUuM5NZmEthCm9bstcpcrS+mk+jmNMcDFBLicTRIrOo+9QbVerzSJdfRHaGLy4Rs2s2kP4uEvelw",
+	"Y10xC52qvwfVksfTqgUP2Wyz21T3r3qvphMGm3K15TT7+D5s/ldMxQIlxWfhWM7WDFNlFAy4wCLmrekE",
+	"czKQt3yCbwgaTEno0XA80NqAtgLAXFcTvtfmyppINd5raWoQCqruDFcyBvlxu+rTaHMwDI2u24HfGUm+",
+	"nVd0QcX987dOc/dK/XOv/T3/L7uzKSJ8ykJOwHJ8g6kfR0T+01X+QvlPPJ36VHnKtqYRG/ok+Ou/uXKb",
+	"1dR01FPqizYXn7KwRpj6knwHLvPIAHE852g2mbdgCfW7lEvMJZwr1alMa4exmKAuAl1Mr08rO32fGxie",
+	"19par0HmP0+GP7r0I/35zac/Tjof6Ak/CcT0X0cneycBvz0J2y2y3W65XV8qdzj2KAldorYFViY7jQjv",
+	"y1Xdl0oVvLmvZ/sVwZFUQJ3GNGJTEgmqJjvfC5vr8+dfL1rlVcv2YJkMuybhoWl8l+9oWZtwWehxFIeC",
+	"+sA31AyS0AP9slr33l+meucnpORG9GdyoQdqnoANkFC+6TczdVc2ppOK9d/yU5n7Wm7MmZlLX6lcu7KT",
+	"h65vY11SKPpECkic8vu/cKQ+KiWViJiPfMpFC33Q+1zOH/h45XPyeY5CFqEJm6EQRxGbyRY0QnrbcoQj",
+	"ggL4wQ8QJwQNDl3/eDQirhgUyNelXsTlsDvtFvzf1ks5HjciWBCvD4uk/ZXNduei/bLXbvfa7Va73f5X",
+	"o7j/5KvhK5KcSSj5EfWkmuL6/Xbn58NX20evd47f7P74097Pb1+8//Dy9Jf9s3PNtRLJ1mtkndwNpyEJ",
+	"HTgGdPT80yvZw5RHTfE8kKTa/KEhtwUNXTrFfqPX+AEUNs7iyM3rcMqhAOSleLOcCTbkJLohXj93H5h2",
+	"o9eICPbmcmHjqbdoZjqt7m77X+UNque5RK+eFxHOjSmmtCYfOD14NUgwFfMewr4PnL6OV+6IemqbZN1v",
+	"d/klXbLVpWwuMtclroVM07uUCpYeDSiizLKT+t2TpFLr7KFIXysoTHniq+kXlYp94m63LUVCu8t7cqqb",
+	"3uVIe+mwT5O2d9k9sPS5M9P0LrtPlmlJut1ddjstfkJ95Vy1LuyqOqtf4NmgDxfUY02D2XnLTEW6CLkl",
+	"dvRGzRN/Mq7cLsr1OjNdFeLgCJ4EYe15cGaK/dMMj9Au+gJ/gBNDyRIKfLvIZzfKIzfFvXwyEojFYj0G",
+	"lh4m7LZrnSY8c361CU6SzskOqEn6R6fW/HwJbKewsdfaxBUb8DVxE36Wp+NfwQ0asWsScTRjse9V6Pq+",
+	"z2ayY8ledalHvP5wLjWE2CfQOcxTY0TuhsXaD/JISAlH559eIRYqm1ZpeyooIfa1UrREiSqbBKazn0tH",
+	"svme26wFye+I8eNck7mDqOBIvxJhs+8dhGGM8i932TT/CIsUX9CHyupxjqjIquXXZN6Hr0mNWr1XDxvs",
+	"VwZ6t7FerywGjJlw2zA8veSIhrKHRJqhyr9Sfo2Z6LrhDDmbQc91bmKTrlXQ43HCdIo8H8gGpk4Th3or",
+	"dxDxOYEjLrirJlRfta0A3JC/9AEjlZZDdvbhDdDtcG6dXTXeReEimXCdZWp+xq8g2/7Wbu4fNn/6+e37",
+	"D6fNi/9t/uvqc3fv7r8a9m68o1zYTSo4UWEjdOj6OriGO3rFBR762nhqNYo7JGHBtXixtOgsulzhmGe1",
+	"c5qcDgOdqKCV0ywTLjIvFuhtqAVvD+HQeI7lzgxIMJTGYwR7IH/8MJJXfV9On9zh12TOYeMOfhjAPYgh",
+	"gYNsTVeChDgU+YXnuPa6w8Ep96/76ZHQ1edO19lp3/35XcyjPzn+voIwvq+ijLOMoLEw9nRu8JDFooXO",
+	"4LAIh175tIijITEOPGVUgwM4u2WMGak8wxV75oIoYl1B1YO+CoYwv+6hAOcPABw0iligLmku6SCPqQuJ",
+	"6EsP8RI5kul/Kse0kzCJG0te0OiB6phXEeVqvXjrtfEvwfbwH/vuu9kp6Z6Jf9XSHNWniuvyCkcE/B8J",
+	"VeW6e4CoALcuuKLJLeUFgkt6vrkTyNwsrKiV1VeRksOXta0y9a8+nVaq42ZOXez7JKeFJ4IjZGpPwO5P",
+	"lHjFPVoF93Cr0+q2tvNzvbO7zIuW1dfSic3pbkAaFfzuE1hWa+4g5S1vIcUZQw/N5I1rGnrgQNM9KPIF",
+	"KSzm/AAF+JqkATZmluS0FXZR3uQ6hX0Dhtcd0GG2u52ndwd9SdZUflLC2Pd7KJSSKOc7zp4jyTZS1Jtz",
+	"2TxxOo3b5pg19UVpj3GBg+kXa5Td2TZNIOV5efbes5DMEeYIo9mE+QSFMWgDNAStMsA+6EqS1OKQipTw",
+	"RpT4no4T+S6gbsS4ZNABDVkETVNGE0cRCd359wXW0d1tt9vtwunSfo4tN//+XftPiHZVoVRtZ/tFlaAH",
+	"3mnZM4muA+JP7mTZN07ciIgWGkRk6mOXcH1QPgCOYK5KRT25IYjvK16BUcSEEqleQctNDKu+cZ3fx13u",
+	"US7JNjUpJ1QuYmN/tP3WeM9B/v4SdP9x82Hn+vSP/TOx/c59+auXnva5E+Jes1jayWwWkkgZjMu0stS/",
+	"19WWlhzNZ6XYAE/7QbLnxb75TFxxgQs6SiUwL7q7Ul40ZSgIekMaS7zv3c153wtL9vmennR1StOPmL9U",
+	"eh+ptmey6SM74VPaKluY5p6KuecoIqOYE08f2FEhr5FQNYGo1IzNnHEjrO4EU/RdCsXGXJoicSRld4Rd",
+	"QaKEu+iNnGMtentkNRILx6hhzWf0MR9z0ZeTsMJojHZbO+oyu0EXP/ZRtjOaYpFXraZn5vjfao+ufgIQ",
+	"kRt2vdIkGtZT1w6HDp6DZ8iyOTWPqfUOaPrEpxYJPTgmmLdw8qBmxynwsMz2NmPWm2sDhxUwO/c4r7gm",
+	"8xYamJENkHbfcRNEpCyTFjoROngHC+QTyQOkhaLdWBEkMqjzcMlpl0jhRre93Wq3Op3tVnuruyMHluVO",
+	"Uli8MMKinZfK95KijyA4l4uz/CK8iViAZhMSEeMJBH/CkCDJ3hIrAjwKOJxDy4e3J+4hNe9hiqwsoB6H",
+	"pac8r7B/dLaR3AdgnGeiAtFhmlCinpeKO5d2EfbTdhwFMRfauxISSQihlOguC0PiCl57pQuMdsGCFxlb",
+	"tWVvhMuC/L8DrX5I0lXBWW+V9/H89Vte8DtWa8YZG8PubVxgY9TwNEO7h3Q2K2PnifzN8PEzJlbn/4Nx",
+	"JBmeSpMb9CBGSflTJwQxX+mbY0Y4YiGasegaoh2xybHbezk5MNICDdp80EKDdAsPeogoH45Jpb0m86x/",
+	"K9QJmRkxke2PtEl3g7J1sDqTyL91CbOItfPLbrZnNtka3i6ccHePSSqUGz4XR5ybio2LJ+WH/aFRFlHm",
+	"Y4uz+DJ+rmyC6kRSyj0iCAon2CnnAh9xDVl1j3ih3MQ9iUfJLI81yeF5zrhFfmQiebJTWs2vzsFOrJYs",
+	"yo7MShf1RFa6oPMJm8ld5JLEK6aPTmHaAuwRREULHYce16mYCPRGHgcO4kw18wm+5sjFodS5RiwOIS9X",
+	"i6SiCOP9438cvj99d9zWfzv6b1f/3dZ/d4pijefE2nbX2d9bJNbODT+3xNPjECmnjHEI+EQgZfUnR8XG",
+	"aZMxPBTnVJlBYPbZz8Pg8xtx6UMwfMYoAGceyBapW4ELv+DBl+OpcOCnDhK9c5Z57b9IvfsLciA9ot9/",
+	"DTX/69PZKzjpr1RMKrkp6F1Zh3vG2+6g2YS6EwgzkUNEHNhpsv7fnOibcKLrlVlVdHxzvn9zvn9zvn9z",
+	"vj+o8z2RGjVeotp+gS57Pcrn6buPPSoOXcGiC2uC3K8TJjV9lVxvVPuYAziKjg3s69hA2W+VXy7vzbkg",
+	"gV29l59cElzt6livfOxvNmw2pFXWg3z98Q0JK3xyKrYY7C7OAjJk3hx51IPo44iS0um9q59VE3yho/mw",
+	"nDIlnGMeLZb5qq3uqJ67ZUpLfeXGzGNmdqBb5EbcJ4lO58WqexH5fRW1Jg05y5yyvJBCCUdjot8p2HTx",
+	"O3VjPW8mjHJdpcIV1dQ2wxx5LCQOwsrST6J8TrT7kHIAFMwLtjxFZIMHcfOPq6yt3Xb2tu2mdkpHxZ6d",
+	"JJ5LaJP/9FKaq/iQyYJdyDnzLOHOycJGrCCQ6guVdRQtt5awy/MaqdJgPlmqBk4wDX+SDevpJQnDuXfy",
+	"4FTuIxbzvulmAS4A8wR/jsgPSuNwFLFQaGeB9lxomDB73kJF+sMR85LoWp1o7yR2JWwQYLkV70x5RTUZ",
+	"Z8DHLG9YI3dQvi+0hXF/SELW5HflXEpVNQUaUTHpqe/SRK6HgitviwZYEOCbkYPXBwXZPPQ9aSQtzjxf",
+	"NfY2v8cLrLM4ZRleWj3nKXZo+t7ljLfiU/YU+rc0XPY54I+lt25CtQIFJ8PaMgzVMTw/3/8M77if0mR2",
+	"fHlp5V2zPwspL0uFckaKyLarpLwknVp+HonTLnIHhWQGCBiGZ9zrIDLVvp7oMFJ24H9JREe0CmD3Yyxc",
+	"FmhUBXDjtNBgQrA3kJb0jEVigq4JmdJw3NNHh7dCNTRO+jG9Ac5YzLK9UejHna4DGIKAgwysvLE/ernn",
+	"tV92Xr7ccV94e7v7uDsiGLfd3V3stTu7eHs42hl1ht1he/iy23W9zq6353Z2h+1Ru43bLxtZhtfpSskU",
+	"CuyKNDA4t2qQnRha/aSaO+otqwAlFbWCUkw5AudSOJYq8SxiCt61xPrK7M6MvhKKT7PYmeSqMJ3EA4c8",
+	"jojWvObq5iyiQpCw5nfNTC+X6bJhZuZsmY5a9lVoipI+In0+HdkSA4t0qr6UzM1iip2vfdohSXNIOPWI",
+	"Qbykkjw58UcFEr0O2Sxs9H4rH8HqO6XVI9gDOUVw5FMS6fOr+gcR2ZlfdNBn9TC/Yt78OHSZJ2fXSlkD",
+	"acGpnaupBh0iLlhEPATGHeVoEIvRy0GizlCOMBLkVjhoMMSc7O3k7oUshHiyCeaKbs0JUurvylnDYiR3",
+	"p3qR1SRNFcoy8s1Ph83u7h5iN0Ql1kEYPcw3DvW2NGdWk4z6J7tolL+iu+3ejCZryrSb+7g5uvq8t2MX",
+	"O+nyrka7FyokgyTMR3NjSbjaNEeCBsWghAfjpvm9sLKZkFVGV9ISCwwjeY82VWwMA1zdZaXv9GZHUu3J",
+	"6c1emvOnzpeImLHoWhLM0cnrM6nuBlW6JgRD5r2127k8uW6JPg6bb3Bz1Opdfe462/t3320ZmNvtu+//",
+	"bican5JQHLFwRC27+oxgbw77ExRzSeouPFCgBWmR9/VpzIT4PmvxCeCbcYF9X531+Dgcx3gM5rpPl3s9",
+	"YtkBPkGZ9yn3XR8csxPmeyRq9Br//PjprH94etJ/e/zP/vnx0dnxhWwa0ulUH7bE1CWIk9BT70J/gT9/",
+	"uQzLzonMQJZWRYBpSaoipCsYYBq2xsw228mElG2+IMChx02wwrWWHjDZKFLLwFAUh1ajLZ3bJRsF3vfO",
+	"tL6fiQwrVDEQNY4oDg1oQKnLtrW0AQHALNMwEah6YWE2lIseDeeZE49cFr061FQ3I8nXPQYQXALONy3H",
+	"mxXUVO69IS9bl1W21jRi4whL0x1woUNvymgoHJUw62gsdDlVKngSjajvEw/RcLkuU4iySVbfydBvSmxq",
+	"pdI+W+feyt3y1GLRw+TsahpNdkQmF1WLZdgL/8Y3uBmRgAl1vg+/x9EUHHZzMQErMGSe7LnkD1bpzTxy",
+	"bnUnJ8DtOuZnNiEKUzyC1QbfnbbzKUegXxUNhjx6X2Wo4SLQPMkjFclh5DKPQJxkPvIVUPKqQfRe7u3U",
+	"QLDO4ayk/bKuYeYg1VJHQfAM4gCKAXNC564P5+ini4tT9Apz6rbQBwgLCJQzBodp6M5fuPybBvqbEwIv",
+	"AKw9j9wQX05kw2ncUDKDfwyp78s1tS8yF+9oSOx2s0/DxDkm39JCA/kHD30Cmufg9xiHgor5APlytQcG",
+	"DnXg6MgG4Nio3UKDOKSiP42oS/oqS3Jg4svgIsSRBbKnLBSTUs6kIy8M1ONTEg1UZmULDTDkc2ZfqYIp",
+	"JHXwQGqWPA74gWk40N9JkzMlU4iY7KenA9om2B8hPMNz5RT7g0TMAT0bTmjkW3jxsEQnlTZethtOI9cl",
+	"uKjzO83cgeJhLpopgyRycxFK0UgDTT/Rh74qwAE1A7nmZhkavcZ2clE+0ujBn/7Otb6QW4FGr7GjWpfP",
+	"DZI02YVeD9XqrjTmuo+lM7IsQiEOhbJ60/mq/YiezXIJG4F9No6JYh+a4qBxXkyVV6F45qEhExadeGRW",
+	"rnbH03Wt/YhadasRn9mtiood0DGHc1SMB88QTdl9WaaieqtdYKVqUXSHM0PNrHCGPrLzZ+tDkQLN7wo2",
+	"zW3+Gh0prsLVkSsbtdBAMIF9YCwFxlHgUMBIKM/UpCCS9Zhmhv+Y35K1FtmInDyfCNIXk4jF48mSo1L9",
+	"4Uav8en8NagjIfYTsxMAw/MvKORzQRcgCuvL519XIMZZBB/qe3QsPwc2m49DZfJM/bA/ikhKS0PGrvWt",
+	"4XVfTlQfqk0JZuat07bNG1CEmqwyAmBpCWseBSaLuWSnm3Z3yXqXwmvl+ieFcUzFJjAP7AFSilLq9VPT",
+	"TN3gNKNdWHziluUqjuQ1XEd4JDS6Lyj1CaNO9mJuG3UXaXzbGW2vbfOpJuSyxEPv49AcXeZIaRkmN3XJ",
+	"K8au1bOS0OpNuya5tRitrhwAMPMJmdnmPx19cVhOma4N+RmSMH2081slnmxRsixshmSMIaa+EnhDwbxv",
+	"v0SqpweQRSYFEhoSF0tFehixGScRRz7jRDdDeMhuCOr+3+52EaynBLfxMo++VRds4yizbQtuqfOPaKfb",
+	"eQG6Rf7zilsXQJeuPlfoDa/zsZXFUHqSGO0gzOVi5L/2EXKPzKaZkaFUkKf54e9KMyjbof+7vLxtt5uX",
+	"l7edN5eXty/eXP1g71wmbtC2utJIlJr4lLCpT3ooZBansiMvD30cXkOGM5zyawD0dBinEfNic7BZH84q",
+	"HUi3rQbynW1wlnYVLrwkTc3ilI/lWAIaxoJwB3FlpzrKqtG/1OE85Sr90UE8lvYrR4MX3cnAQYPOZLsd",
+	"yH/sttsBH7TQIZjYyqpBVMi2OjCBFz2DjRfdScGF2V7gwvzOuCv37ybf/z3zK8j94vl7vGJejgNMLcLo",
+	"Paa+cQYcIMlFcES8BIEmImMceXCWg3mBcLGH/0f/arnAwnKV1XZyQ9suLTv/n9Iyf+44ezt3/1N9t/Ny",
+	"374Jj7VDyao1wrEe+GWSbZb4jExqQvl8GbwxtsIiiZDbbd1aknk73ReAQN/pvWy/7Ng6OxFiasOS4wR9",
+	"OnuXBHYdnp7k3yyf621t5T7QtketaMeS3W2rvX/GBST3/44eCijJclzmFQsHuP/yxd5S91zGy6UdXDB+",
+	"mxx6Q4nvHUcRi+zuDhpO4/Q0ODkCLmp4HrFWABr6BPEQX5O+pGUL32ex6LNRP8LhmNim1SPCuofyJ7By",
+	"BiUvEAxNAcMJRXQ8KXCC32MSK6S6NmTyQdrMkKAOlEvZsX0dDuAWV+WF+empEjKSR6m43d/aV61MZsZv",
+	"nSt5DwqttJL6cvKSqi7YMkUFB7YuL11u1U1HLUMyZ7bVhiJDNqmUr3NUsMGGEcOei7kwqVK6dV9nGiSX",
+	"aweqYq+voDPBsZl/iwoS6jX++/W7X/7b+OmAFHwi+9ufRkwQHcNpPU80Ya/jaEl0k4+HxJcUrI6j+zTs",
+	"j3xJOaqQX1tdjYh70xdTDuqxPmMy/VpafyJSZ0QuC5WeqQKKRKTVIx/PIUFnV65yF8745Ccl2w6mED6y",
+	"58hlx4KMpSlIbpWGSw1OdjbW9pGScjLkYPHnashYjjC/zsDABoRzPCaIYHdiN7lKRGWRKiFSC558RO9C",
+	"dZYxJiJbhdjyiTWCS3OkurSA12uCvXeqeRXJWg4xpFUqaR9hBI+QbGoPnN7stPftQ1o/zWi5aQYjMkk2",
+	"eqcsfOCdalXeTSUVSFEDRxOsnMyxCm0ImUDYvQ7ZzCfemHiOoiDsThDwwsUFgLTzZFkoZn5PV3YNa23V",
+	"nIhCNm5EXEJviHeA2qC5+zSgwiAg6zOdVTpoNbjrZCdlysXdr0ZJ5NUkbTCaFNPR7GvpI4CW/BXUA9Hn",
+	"mWquypzKybBEMz151lHcEAUiLCb/6N1mZyD3T/SBtbkHRldBWUADmJg8VtcglXgDO4R0KkIXC8miPLxb",
+	"JpB0tTqlTTywfFrwrfuLqwcSPvma+89DGG1AvuhhacXtWcsb3dXqbn5BsucxBEhdjLDiLlg1hJZExDAC",
+	"jsYakUXlV081pr/hRJk6ppoh6MAaNADDZZCEamax6m3WVU3zpxAMUkdJxglXyw0E3MB6GHJvexGbTnPp",
+	"PJktrbuzTrFT+/LY0iTyyE6lTImldlzGzSXbrpApAV16hyviiUc4yvBrytGQTGjoHehADuOkL0Y+8D4b",
+	"LbaAVQGIrAz0ZR8a20sNygTT4XPmEe0nkBddFgRUSD2AjUYc4g93Orn3S3aU3tMxqemVtnlfo9e+u0rp",
+	"UddNsEFKqvHWhT/THojaDMZXq1PzrP8eqnAKflXrIA+IXZLOXQ1Iw4wyacpCy3E5evKSj1dyteWJPNDs",
+	"AXEFle/oaTJ5UoKw1wPJa6S6yr9CNDKhm5LrZcB1YO2BR08jMqK3pm7CGXOviXj/C4oI+FBURVSt/pRD",
+	"YNTmXa+UyOeO02m3F/Clj5E1KHUwoiMmtW2f3kilUkXoaKnFRnDmZRi/mo/vxmenR98jFimtBn1nHMTf",
+	"Q2N1mKxRr7IhdDmFXH7VGi+XkdRr5KxM8HRKQnOijXXxZTO6eUbOdvYSseUgN+aCBQ7qtDnabnPUCVA3",
+	"QNsB2gnQboD2AvQiQC8DtB+gTjtA3XaAttsB6kxQd1LeCcYRV5xqSRgeFD9poYzrradTpST5+CwcEy4c",
+	"5LF4KOmhpfvWS1CdQJ80A3JUqAvmAkVkSvAKCE0pHGQ2e2ZvxxJIkLOZSjEEqiuU8Ex2a0oyjCRoy6Ui",
+	"R7kd0NlbpnAuzYpNPJvLFAwRzc9N42rlYiNAcR9UGK+nCycrWW9uDkB51ZUgMgbaQPMJhfiSKZpRimcq",
+	"WJHQpRoAcl+u1/Ur9qF+c4s+omm6jtlYYhMnkIdlOQHjdBwSD+3tNIdUlANu7h9fU8yl6raXlLPpvKyI",
+	"sDnhPCaevaINGkWET6pQ9iw64Eo4HuuANC2AQbKpej/Prm3Dmkrh6sKYvjt7c4Re7HZefF8CBpQ2zrH3",
+	"+vwQnKM38Ku7u9vZbziNa2VOSWPoGsIqP749bTiNGM7EOAXIR7lQnd//efjPt7dH0eh/z/svLua//vLT",
+	"x/GLiXtziqf0vR/NTjA+dX/6dMZseHUWS/LQH7OIiklgTUOCbpYM4ji6sdcatWjAx1oxsba/toFCvIWE",
+	"H3t7Mbe3ly17aHB8NHDQ4OPb0wGUejw7PxxY3xPaykl5sR9za3NYhfLEzfCcowGnY/tHbm2uBBZ5NMTC",
+	"Pn3zFZ8oEO81UO81hGTLtVYdryBjCxf9AInGWqdWaRZEUOAq12TOy9tTXq1tocmts8wYhRfaOpwHkrZk",
+	"GIXegeHz0HPlaThA6hDC0RqSY6QvZDFn9Uopv5nLfH6AfMaus3ZGilrpNN4ffjj88bjhNF4fnx+dnbw6",
+	"ttoc7xLBa1f0Pudssu7L9UL57GCt2100xTTiLfSWzDkKsHAnaJBLemg1Ie2hezdw0A32YxDpct4MWn33",
+	"ZTaDHB2i08OLo5+M/qhsOhX6GeCiw1AQHGRBR5Xszo5+u2tZ4Hf0hpyTiuVV8q8JEZNgt3jkhpZg4E2R",
+	"5V6js99ttVvdVueF3AmxmEjDyK0V/VE3SsRYntovWqzIkkSiFx5T0KuEL4v8yIJG5rqx3+tk35ceXUqt",
+	"CdCCNGgZCRd/ozK8ovCFmJOoj8cw1sZ79gf1fby122qj7/7R6RygdzSMb9Hty73+3s73FpFj1qQKVkjF",
+	"bqn4yCEZx4AUUMj5zi1nZufs2eA5y8v9UNBeCQlYjBLIroSgPQ0mpYACtcKzKdjT5eqR3lLrY5Guczae",
+	"ocMlH4GGqnOrHoznKdMagQdJkEoNluqAzjhWEFaeDXRkKX0XIlqXFosFgZxOR67P2arwqR8rt0YWas6R",
+	"ydpn7Bluu9x1m2mcOnA3CcWU5f1P48F9x1xszQDWyd1yGgJMfeWTNXlkLOSFrF4SNpzGHxOrUvAeU//I",
+	"GoqqsP89YkphE/jWgUqP1imu0qTutNNY9ZFUdERECylpjZ397kvgkwXoi6vPFWdM76s6pEuZDYjsjHYp",
+	"+TBPA8RCf64h4ack4ix00CDFXtT3AahG1XGR3L3kov5cW9gSFapuCTCvh2vq6+VV66MjPA49XEYoV3u1",
+	"FxHsmWOP3iyiAtToXLyigulWSLmNFWVvHmF1XaDQtbAuVxdzxOQJLGqskglqiaQMBLWfbLuF7EG1yhz/",
+	"W0LYDSAkUKPk9hrzF2nM35blIKSc8ZsvcVMhUtTO0LWJAImVhmhw20yfHuSc5gWEwYS4SuCFBb63Fk52",
+	"DfB4gxq/lpiug8t6akqkG1jWTQS9aUxEHeyWlakw5vzirS0Y35MNOOkPyvyxwPgShvTHpFHDu77uPqkN",
+	"IH9nnYpgaE8B1JtsNmFoSHwWjpMTGbUsT8XlpeokDcU+DZcw04IQWMTY1+TOT89nP/GEzRYnZrUyBMu4",
+	"bS3W+tDMbBMsRq1AwmM0X1mbk8jts1y7Vu0eMDJC7+OnUaz1wYzVpaOQD7UDrpjUw7y5AUtrOPCzTxJ0",
+	"xQTJkEXhUrainJS6pF+z0253II9FfVYpbC/ewBEPnPR0D/fVr8z/Gk4jH6+UXw8RYRcmdugqDBAVnyTn",
+	"yBxgChoQlaLD6R+kP5wL+XPXaahZWDSIHUAwgAApTYqNctxT6TwW5s+m18s7oLQMcpM6QBzP7d7vwuQv",
+	"JpIcDOZdZonq8RxoPmG2TVMAouakDC2XAaLu7XY7nR272xTiC1boVMnNvVR1M9Q1tme0vc/Gv1jnPEue",
+	"FtDspNShmgU0xjekCPJbh6pL3zVkXjuireTuW+ru3tt+ubPUmy2FF0rf7WR900WHc373FZzN4F0vsSW9",
+	"RYsz+wvEH6nT1dxXFoKS7e3ubu8uPx4usAJbRCcbiSyMPdBptlRSvf50Ozsvdl5u7+28WNapLC8qh23I",
+	"9UqwxJg3z/Vgd0M9SNlfTVwNWzTsBR5bd9E9woPzwEfJZnQSlHhFQsmOUWyyJKpyc6w5SW7TlCkj5ZnZ",
+	"6VkgXI98bPOwZ+HukwA8sIXzNXJCuYy+SXTRRWt8PFdyJsIhV/D0OaiQrP8IXr1c0TF9SOqPqgAm3UMV",
+	"JNxCh6q9jtzgExYJac2rohE49BAX1Pf1eZXCO9dYWPfTkZSa8qRK0hlxCZ2KKsCC7GkloEkAbRSY4f3U",
+	"mlRzWa6WaGClxWrIEjGWp87WRgRSTdZ+T3a+Ot+qw4ruy4JqsYtzEnorJ9aZJSppjbmsOgAvb6FBTv3R",
+	"3mAWojcnbz6qQE3u6HKyGsecEI94B2iQ6mbpU6+P3x3+Uz8m+cPF2eGH88Oji5OPH3ROi8DXAFubsjmD",
+	"eV9tUditgoV6fV4H36TKnQX22d3v7rRfbloNX1/pLcXawFKPqM4fMhxpOK/weWYm2CmFPawCA/RX6/FF",
+	"GmmcCStYUQ+viEvnAs8BpSkqGRoqhppETcuJdJ0xmcCOv1YAT35FOrVCQYab2RrsGdBpd8IYV+dYC7jy",
+	"UiC4Ks1QAcvGw+QytxVH81ajzj9rkWeBiQOHsHHmbJH5ClAuB2GdC4JGTNXPQ8M5GvwwAOj8wQ8D5W9W",
+	"pe0L24//UHTRdRaM7rvLyx/+tOWCXF7+8Hd7zGeSq2RngHGo42058yFHoJeIAVVOOAH61qWkJbPSAGlr",
+	"OpNXwmMhWbAoBfNURm1SIE2VmEspxFIRD0l7a4u5ckV4lxyQi7wgbfsisksOVC0iYzUEOB9o3BdwRS6n",
+	"q4pPpYrAo7m/n3UkfY5AFvrnk4a1fPSFHL91AvafdVB8noxX6yAnoXjyZPJCmWWz45Z5FMZp2eJHQxbJ",
+	"b99yqRK5QxwV+DpkYpJGvGZTsaGaD2TaoWul4mkse+DXf+EQaG3fXZtCNkkZWyXwSG6oBSqzgJfYUErS",
+	"HX1/xJJkF98DtSRJ/jxI0/IpT7NEs8eraKAmKG99qWJL0maKUEhwRLiwyM+UxXChqs1MI+al2yErYe4s",
+	"iYhfN2jHFwOEUWas63X2a2CyZca3iBwfmhHWRQPJin7rIbtCI6WegwLsZar4SJspKdbBk+MBdOhzpqtz",
+	"gJnARoqpIBYiKLIYFQyfgj5aKJEAMYMvnU5F2GDSw+WO33QwD3fInRogT+PCTb6/iRzfPMe2Ml1dSnNZ",
+	"4NBXl576Tdt9REb8tBqlLSbt42EsJlV4wPIe6iIib+tCV0UwI/Vkg4Y32KdeX2FAyzbyRj//Pl0lDVEP",
+	"6VrluoKaAfa14B7Ze3b25gjtvdjZly+Ql9Buq5s9gTPd0akiUKKj0EFzYRxh+B2HOBYTFtE/SKZVHPJ4",
+	"OmWRVFuhpakkbR4H94r1GM8yAwtRjZdnI6rJsDFLEwFs9xXpbI1C/K7aLJliXNgVaSW1RKZxXBuL6buY",
+	"R39y/P0qgEypaCiT3xT/HpODYkQkVF0zOUDASZOrI+rr/Lohh7qiYQq+MS2GRDXI/OfJyb8ZHW7/fP2v",
+	"f/z8x0nYLjr1ujv1wF1af2tWeJ5PMeczFtlqhYfzYlXZ1IPKooi4Ak1YxAkawjfnWZ41Na9d7GNtL+jR",
+	"GdHHgCtDpgmmiluKiQXi+3Nl1Gl5c68Qn1ncCkEV5HVueFBmNArWqE8L2SMJpBuZITPjJXwPL5ckUh1y",
+	"myxZxfJK7W2qQi/taOsLj9tNKszKYa/TDIEu1uF0O/tSJGjkyfusi6M8pCWEI/CYDnoaxUTp1oo/aVCm",
+	"fEGBCeZwRBma1SGArqMcClk5MCWhDhpRPlmnoeCGrAz71MdhZUUs5SgwNeBZ2EKDgIVi4s/7I0IstbHW",
+	"9LKXKloV0mILlMok1USKD5qw7kyRJ9B7FFCcVBWA9GKVFSfvNHq7qSNcI5IlRaf0bygrlY5UI8bpZ97U",
+	"qSWV85E/mvd7nWpSlfmnF1GsoJ3AGvRxmGSsQeaK1LmSOP2lCr1NB8hWMS0X8V2hFpNZ8ZpWnnzwHZCC",
+	"LeYyu+x1yxlWx7jnRZwmnYoagesVk1rHObxBJ2vet1oqH5WpO5WZ2GTJsjmra7pNNRmUC1hIii2ibGZr",
+	"waVKjbyalnLsODsVgHUp4ViOV5W5JVSt0IDwVE2Te8eCekHDpUv9S8wEfisb3iXcq0qfxuo4Nx9eWYjw",
+	"3NvJmnz77faLzv5+d3fnxU57f79T1/arU03zd9nz/NwnvNZaWrJ6YNlgw6Uvs/nNHDXXSclJNZFVtLTc",
+	"EwWU9XBOKBDJT+N/AtZi2UrysrUQ75LqvQeZysCm7C4CRgBIcnIn2nAKF0iOC1M3WH5YqlwFI2JKItMf",
+	"ZIpQIlOE0lIp/j+npmytTfacKsMuK/yaKRebHVMlXUuRWUHbGkBkwnxP51sKGpBNabNkNCKuoDekb6nN",
+	"akN2yauSFfVNod+g5eYHtHAHbKJo66r1Wb8cVbi4UDUzLpOn6tf1XFnLe6ZVUzUR1pVsIF42lKO+CR12",
+	"SVnUAj0k411fV80saoWUlbozot4BwvqfUNLeJTmI1qLQy/GLrGI7vK6n2Jp+1VB+TNOH1IASdv1kalAG",
+	"ecAiMxn4jbNOFw3Cod3Nfe1utrtcIjb0SWB38O/v7L5AU9UCqSJ33O590874tBZenep/4E03IPqepTjh",
+	"Cu/ShQMNML9k9YVLar4J14AmEfl9sVvdxCztQO43FUDcUuMznm/KASbWDFxPrTWWcksNdctM09196jmq",
+	"WrYK+EkBGK6htC0s86gQwomn0L6k9uFkKz6O6G0e8Ktw5GKDRvN9VbhRKzdS4U7OXGptw0zZTMs+rKgb",
+	"eTFJ6mlCcV85EIDwESpTgxvVsjQQMBmXswbYGmAYN+7yBGbLcGVoDBBHDOkzrQOEfc5MKJQqTYn+0TxT",
+	"72me2BFDAZa3D6LVBhupSvwKhmaYiizeOGSWiWhu/Sog+DYPR2JZLtHLvZ3lJ7NpwF95QX66uDhFqsHi",
+	"L+3u72e+s9O2h8irnWn7EDeFn5VT2zAy7QoBO8Ozr76wstrDRO7A0zrUP4Zs5YHZ4gPtNcdzjmYJvI7c",
+	"tgHBIbfvo2QO4og2IzIiUhEgSx0K+iRUTUE25i9XljRHl3YJkyFj60xm3EkmgkKknLAsYb9e75A6bV6Q",
+	"+KePKViUOS0xgJAghi0nvMWKMxasXq96NmmI4kLZ6k1Opt2JpVZYd81MSwVxQQCFpf94Lo37GSTT5DN6",
+	"AY8lQjNTXFzrNUurLKdTBrmR1jJD7/DY5EYpKHc0KJbwgcOkZkd2zScGah8SVJOWtpLMxTpAi4WHwkVP",
+	"CwJEVrFxBHEQ2iOAeZpXjEI2s/Ku1ar3ZGsT1X8oU77oWSWxFmjVJJNm+psbsVNeNDV/NkKuYI/G1274",
+	"ehC7ExXnBLHO6wMElvJrthKuVP8kMZ89o3hXkd2ooHs4j8Bh6fSxrpfEcKntDbhLbBvhXHZe1WYANe7f",
+	"jIY6X2xrUM1Ot6pZ+QOeeTyuIKsru9bK3HgKeWcossbanKummz23WRO5d6mMPkBt0EcjLMq5oRuU0dkj",
+	"UbWA9lOnVHyrWVzblZRuEysGTIDDuTa5VGjogWKV8rKJHD1IuSeGJI/U653UxlLsTs6eHAK5IX6F7GcC",
+	"L3ceQbMHdBwlZuETOI2ye2MB9oYSXeqEOMEoN5E7ShqwGxJFFOwJPueCBNYpLwPO2MvGKXADxcHhaANy",
+	"Zf/CEdi08lKpABb6bvDfZ8cXZ//8bwW94Oh6n+rX97bU4GIQ4YtFmcH65X/CS7//e+2CcWdJSkcxhlhe",
+	"tzBmk9FaTkqAD213q76Ty4qrLJup8yEQLsFE1MyVzdO65aFybY1c2Jf27Ph+0hVAtIEwsUVu/vsJyKkJ",
+	"aFu4haAR7B7M7TFAcymwdCk8aXokGP7UJsHkZWkTSG6uRtvES8111VXbds1XW7Mu8UBVzBuoLAacgzuC",
+	"onkKRt0UzIPzBC5Y1XatWtMfIzbT0SJQ7Uq5+I2wVz0+gCD+4ws8lp1JYn8zFZxYLLmoNKwLpwOdNZfe",
+	"Wj/rjPmkMlxQVU7TiMYHaHDbjJhP+AD5lAtuoD4Nuq4coCnZZmbVoKViL6AqcfOG+EwdAd9QMoN/mJKU",
+	"tlk+V/73Q+1+t5gOAXYnNNQKE5uF3ISC87UhAgowAB7l2bJ3ploHXgY7m+bxa5MiKX7yVGeo6yflpHNg",
+	"hX5hI4SRaZPE5heKkJZjCusUqsiu/3rp8GvlGj6jGLxk7jOpzmsqmfnpvEdeciENo0Z2cn4zFnfE3ZKg",
+	"obVJdVHO531I98GJsG7CaGmHWI4z8ikzxRjKFZJjOF4lLSbfteXWRL79A5oVBanyNPZFvhMPkCCa7IPa",
+	"WaHPSzo8xhazrEplsTFVpBK7LhSokqvdQuowW92BS9pTgUP0kxDTj6E/Ry5j17RUlQxeY6gL0riGP7r0",
+	"I/35zac/Tjof6Ak/CcT0X0cneycBvz0J2y2y3W65XT/MFPuhIah8q9YZkR/t66G/IjhSIXlc+8+XQeqX",
+	"ochyYylNnJqwn3+90MkHFFQ0+9l3ZlxVp7JxKKivU0XlhJPQW3IIur+8jux6RS8y81hVBlJN7yCrFOsZ",
+	"v7KfUkX9+hj+BV6TW4dc93Izm34mO+6r6s1gFyqq8lNJmCwrYpeVJoSvJk6UoXEcepV+whnmkiBKJwZE",
+	"PVP2rBP7yz4oQ4yNENdfVQbGjETE8oHte2diF/PRoFvWNaHj8CRcUVC8x9RHuq4YHABUJAKun/h3v8TI",
+	"fAafJULcdBedT1gk5MqEKsg3BLjfNLMRrFUFAxwRFJCI+PM0TGbV1NOlycw6bXBhvqBcsU/TtdRsU6Uo",
+	"LbGVA1Yl4aD2AuaLXS1dzoQ1aE39WL0MvRPefZd61bI1qyd3Fjq/vtZdWt/8m62rLch05dU+jRgbSW4z",
+	"mzA0Z7HFA7n6Bqy5pR5gWyzcDkqC2kOD5jQcIxaNcUg5IELe5+B3qR5kcdFkydwB/32/mI6aPw8mbhxR",
+	"VX46wLdQeU3hZ3U7e+2JnMcR7qdzo/JfOWeZa0ARmYCvBoYY5ccsMrSa3vMIDphk5uumjK51MJtZvOVj",
+	"Pzeta4Px6ecSKL4NeoiSODUzUVkYPNPRtd1EyWKXOYc6qi5qfUu3Wkbrk21X0PoKk19df0+fonskwNJM",
+	"0Dg5U8LkftZAskWf8H237LQIvZy+bQm5xxE21nP+c6UsAjUATschpMhRMUmhgkbYFbl864z5nO/xkteK",
+	"ScTisYohox4JBRUQ7XlDM8UYTJxC6M9rQJzlhlXoTjXRmYXegD9EyVMrdbQQxEJnIqkNBLWC91ZRYnOL",
+	"GLZRTA3fSoE0iiAqCXwNgbhjaSL7LBzr3B9d+SXAHnHQoDMZgPL38sVeuz0ZHCDmyzWS1C0fV0f/Lmmh",
+	"MPb9FDiqACi/086J9K7TkM3xUI5SUXz2gFeViu04+3eT7/+e+RXkfvH8Pf793+3Y7F8PvVcRccU58yHi",
+	"MZ+CbZfF4vAZu0bDWEAuBCeh5xhgMsSirHNPOxAS/SB5W4JnWnGMprq1eR9jQWv6MRj+VKtw5cMrEOvJ",
+	"dj1D9qWltpCMszdHaHt7e99Bny6OHISV20fHx0eEIJV8BpVuqO9TRci8WKCsUpNNVHPZsaagQTmk3Wnc",
+	"NsesqS/KbnKBgyn0mV2T8DD2KMTClyFrXBaKiPmDXuKWc6DqBjcFmtXu081QxHzSQgMPCzzoKfgkKVg1",
+	"sbbQa2WcouS9+dgjuCZJFQtsJ1PZXZ25sSKZGpg3BXqG3Ih46hSf9zLwYEUnbDIzqk9OQz2udH7uX/df",
+	"/BJ0/3HzYef69I/9M7H9zn35q5c2U8hv0JT3j/9x+P703XFb/+3ov139d1v/3YHI6wSErWfelemxxcOa",
+	"WcLFlWKy632XG88KxaDzo7M4YiOS5KHKWUXvjPSEzCBA/XNZAInnkKryCnPqbsTSzE+ezbAFsGNolKO+",
+	"8ixf1c9NuACcJoOdw/E1KBeK5nw6jHBECT/IRUNoTgARWxPGSXa+SpVR28ss6sygrbqTKSNUlDcQ/vUY",
+	"tRKUxc2m9S1uqRKZQiy62NxOZ39nu71TXecgiU1LAmX7thoKch0avUY0M9WQ5Lsh6UuuPXT5RXdy78oI",
+	"ehk+fDx7f/iu8a0oAqsZ1AHUun5pgwLRlJNTojHhwqTC9KDOknJ6J9O++LwoJcOFZ0ZfPK5rpq5YcUet",
+	"VJ9Cbbca3zqVDe/SPVl96mLq/p0oDXkcsZkBt+aTiIbXS/Jcli5ehhfUt9Qfs25DnYr6MKmbrKafI4K0",
+	"qr46QswkgZu5s23IUuEFII/Kog32Ogz3rb0AM/MKC3diM7f5TFEZRkPZBI2JWBBSUlYxVNIDGrFY2mq5",
+	"upWYXxPPBLvWCkZRstuGXCdViXBcAQOv2InHwGgkt1TlkNb/otn3+a9ao1fSriye6h/XgGKFxEVVxK9s",
+	"Wqal+BSw0jyQ42hclUSobvx5jfGnleI6hq2a34XJgcyP32Oib0NUjSVKi1fP0j0C7pQiZyws3gN8bDRQ",
+	"usfAQcmeRIMX3ckAfdcJpNX+8sVee6KQBySdACi3gbD73gGFFQ2i2aCyHIggOCgE6hV1sYUaVl5H+s8r",
+	"HWJRVvTQEi3j2agvX3CtkNyWvpc+YlbH+cJ0kxX1hbrhpUZXL8tBSCxSwEYqyQjqkUDVEQ3okKY1yP9M",
+	"ME8g/2k5i7D++RGbrnR+JPu2LIs9MZOLfsrxqtnZq+S26fR6i+jfUIVyUxFYjiPpX+UqLw/QVWv+cHG5",
+	"larQI4TjrpJ2lwS4c+oR4HWJ4txSdW00wyYjemtUtTPmXhPx/hcUEY0HXoiAXZaC164H47845S7le/aT",
+	"VOUn4zrpp+zkdZR/Lf9LNsqBTMykft5wGrMKN69hQxVlYRMUi6QgSAZZ2nwkcbu8OXnzseE0oCB0w2lk",
+	"CkFXf30TRyGw0gpeX+piWTy3gjplOMPLvIbU2XtZ6/DwqyvX882DU0Pt+Q/xqtiO2j5x6zn5GZtxNJxL",
+	"q4Uyz5HcIUQeDUgILvcDBImXbIT+IBHjuWP9Fjq+IdFcodBoPK+B7JfcJn19GgyJoSMaYh9OY0csQjrU",
+	"DspDo4FgAvt8gFxpRwFaBYjGMqBf/r1LTvjKGLLtfItxhGkIZ1Rz+MXiaX84TwX8VWL3//a5gae072Jf",
+	"bslGt9PebTgNuc36Ae9zwUAMQvED2HsQaN/otLs7CgpWXZR2Xvaqy8JQTUJfH1/qd5BgKub9KVNfa9ca",
+	"jOHt5tMasVZfNJ9uq9rJkiCSHguWfXO39GatNKXSE2Bvd65zXzLXch+Ci3u2lnv5pndXdbohiQREy5Mu",
+	"xfoT/QDzZkFrLO6RekcfqwD56n2zLJcCj8mP0PIuu7lqqqzw+GvDg2y662oqMLzvjM02qwUrqq03ayn9",
+	"Lu2nNn54Sc3W8LqCJdwrM7VOefGTrzoLNPT8J5fC1KBz+oeqM1dUJHhS9w+UCigtltEskKZ1dVNTcw8N",
+	"feZeczQk4xgqp+ygt/QVtNmDfzoKJxGn+msx2uAbOzDsoBTfkE5NbXO7OHcrPWhSzFZ6BEZQ+xnb2tR+",
+	"OLd+K9QyyKzx6k+tNr6USlYqWWAoaeWHVutdjhZXf2qVj5WqHqSLUJjcDO1laSo3MfkB5wdS6KCT2Td5",
+	"kintDis5Ztawkt+mos3OcEHllpo2n/pUoOE8a6InXpFEO9NiQHf9moA08DFX1Qk0zKXNas+I6bK9CC4R",
+	"E2CjrIOkdInsoIPcWCAaok8XR9n+BTSMAQhrwuIIAtOSwkbVnZDCuYwmp8WScSiqToB0kD9dFgxpCBaP",
+	"6Vdqt2TODNFheh0ObJJbgI43VEYnM3AnHiMKQBtPp/4cfYeVu2aC5VWFC/V9+iASjD0rkfS1GwubkHJ6",
+	"m6wYwffsZSNs+WXlINU6H0HbpxGoq1kbkrEtafyjbJQcPT+muL5PfE8Gf3gJlrtqt552sIqJst7xyH+I",
+	"BpK1vr4ibcReHFpeL50nLkGwyB2dyLYrnCf+L4noiNpSTA59X8O2cgiiJ6b21IhGqTdbYYakNcP5hM1C",
+	"BHCSJtFkYzAhRsfqfW4si2hfL5T9zgJFovlgY0J8nzWNurc4YHcD8CVGoMNnHxKjJDOpC7HJOY+J95bM",
+	"nxTXZHWhdA858UxAVGpJh+pD89ooKulwS4GTVcaOjbEBQ5mvW91b8noVaEHHYTOeogBTf83y3o9atHtR",
+	"Ae7yNGUyus7le1T/hphb0x50MiVVBphibQcm+yJJcMplNQHMs3xxo6dfmytHBIquIjn5XfjXG7Mxf/71",
+	"ooQbeZiBiVKLBAtEQyfBi2IRGmzddLZwLCZb0HCgE650Ak8+jyrtXsLy8v3T7+0rvCkbqm4Gp6qX4FM5",
+	"6BwH5JwK8rdzEVFXOOgUi8nfTNcgrDQE2Al4bxIAyP2YuqSvP5v2B4Mh0ri7g4KcI7aghI1cKTZC5/Am",
+	"KRnhAM6Hg2s4S4XoAoiM7uliMU4SomBO3pX/YUxCEmEhha6cbSpal+Fl2FTnfogKEoBdPKDewEGDNKxY",
+	"/krjiuUvE1g8aCF1dKoDOFwcAmoG6v7f7rbyeQDP4S35nTeY+nGkOzOQBjl1weDf0kVz/vpvzsLBgVxU",
+	"T9VaV6EzLXSoo6IUQ/kL1xE2sslOe6eFdtrbaAAlVvrk1gXNYiDl1GWIND68g3a6+2ggx9+Hw2jdQsOk",
+	"o0/hdSjVjJHKeobAHeULT0NQksIAXiudN6xipV0cRZRwNMgWVhoc6NsARiNJhYRCDpp4UFKcw2NzNDjD",
+	"gkCZ5QF8I/3dPGU+deeDA+g+Dj05ot32dvJgWlBpIKdJfQz2CAuJWlTVFMu1YOEYDY4v8HjgAPUkqMol",
+	"PF05wNOP5xeArMzR4MQjwZQJErrz5lsyHzjo9PDi6Cfo7uvjd8cXx2jCQhZHaHAyar7Hwp0MHDSLqCCq",
+	"iD8aeNG8H8Xh30QUk8GBSjyPCHYnhBswZzk6/cEZNrOBs6Ma6JpOkGokh4x+PL7QWeAYddsdk1Y2oipR",
+	"3OAJw4gGt800Aw0oLK2eBCXeFevrocE0HvrUHZi6LA4acOKPBmq/CYaGBAHBOHDGTXxOkNw7CQAwpKNx",
+	"tckQyuSvY1dkC2Xn0YHlmhiW1pdvGphuc0GmzXjag/iVAQpwdK07r+sjAjAOxCxIrTnsISxfzln4F24Q",
+	"unTIEmBQswh1dpFy7/Fk/jQHBsYLq59wX/39wYEcjo910v2YCK42n7zfj6dJfrnsOJQAcEnIs5nQh1O5",
+	"4s1uC5xCka/ZM+9tbc1msxaG2y0Wjbf0s3zr3cnR8YfzY3gmLcbVUDyx4TRuSMR1vFCrrdqwKQnxlDZ6",
+	"je1Wu7Wt7JkJiMSt1oz4fhNWb+vfs2ve+rdG6x6r6Hwp34EvSWOq8SMRP8+ulfHFp0x2SDbqtttK/oeC",
+	"KKyeLEMzb1QSfZm8h/eDMCgLAYDkQO9VRI0r50bZTCN6Q8zytVR8ko7LtX8r6fyWZsM5jaHR++3KafA4",
+	"CHA0b/Qap0D9CjFBAUBkhLVi4BDvrqOmpGTDY8hFkMQitZPsRmv0Gmo7wTdNDbPPksvfLZp3KMR3iseq",
+	"dn2EoWqvrQDwUabQlpYliUyW655KZF20rIRdkqxTaiHnxUk+1FDH+VREGubKI/5gsZFVjeCF1CTIrdia",
+	"iMDPd+oybre33f/PYy5E1MkGcImoG7A11IV899Xtrcz9RnbUxf7dOfaqdFAUEnAiNk9zGlLdFNBbVM0u",
+	"Q28T4k+X0JtkYVPalMRcSW3vKBfKPczLxGYbW9oEbLw31BckOpUXG3dOOULYn6vNZMr6Aex7QqO/xwpQ",
+	"zuSNyJvKTKrHQD7KBxTcZfWnDU4IlDiCjCyajcqt6EvBbKvXn5zVu6hPphtSqFd2AW7W/rZaxXOhUSqW",
+	"rp7kL+f0D5KuXY0HIGhEP3H1gJJBDQbCzis35T12YrL35BeSqgBZbm72TXmHXZN5LyJYub8Zt+wplcul",
+	"hrDypnodzc/isPai/IqpqN04o8u+JfPsMoLi/op58w2voE5ru8vb9Bp1+oGpx0Y5r6M5iuKwl9GPpfpK",
+	"BZqx2PegeJLURalnChBfk6kASuu2Oxvu4K9UTBRihq2raurAe62KyMI0SRum6u262Ra0uXMa75jq3LL2",
+	"STvdi3vtKNXtDLBK/V0FRlNJdG19pt5dEutOytvtNVxfc7upx+rvoBFYeLXbr7+by9x1x1JPhoWaYE2B",
+	"hVFEdKZVC/0KdqO2Pgc9XTMOqFxnAXib4KFq/sHsXnfJnUpVeBPLevUkrOYNi8P1d+8GduKPRKy3KIl0",
+	"M0ny+VVRCTJf5X57KDGYgIc9EzF4kZF+4AEBR1CSn/RUFHukwRnvwUlswmMLqzSNrYjcsGsFmWxV3M7g",
+	"/tdG2ffRCx+dMtUSeC30Sle5Uy5oJePIrTBV0cE2dn2mb6VBA1yfokt5CJBjGiJTrb2nM3yeksrVEDWM",
+	"nimgv2FCZ0LnMBpCt+x/31NAfiy6zh4xjyPsJlGK0mK/UQZ7YavAF75tlYeXHWqmJeU9A5MpJDPlzH+e",
+	"NtNF2sVeBlHASf6tDnydFH8AXE6Ocg4phxsckvEvzew6I1Nf7lvFVYZzXfuChWRtzhJ7VDTJDeDqLHQf",
+	"yobHqt2qnOBNxILae++CLfQz6hMtyhFAASNPhX7ZPGvQoOjYW8XNfdj8Fzi5/2pzctu7p9yf6ewt6JsG",
+	"ulqrZ1dpvr/dBb9g8qSc9BTohe6uOkGs6KnA0ZiIBdNoweysAiaomsgv2omZbIyHd2T+mlu/XH1FR3IC",
+	"qTJBsGHuyMqjwsIL4Lq2Ai3MINEybpLwJLuWoeIE4KFsXjSU/FXRBhCnMVEaP4VgmFAof71sNMF84iDO",
+	"9EmcNlAchFFEAnaDfShyHSIachJBAgXVyGst9CO9IUhyWl18NvIpiZITdRqiAZyDAryxUhIl3/A5Uy9Q",
+	"qqOWeHLu1NBVkSc3FoiNRvB131fXJO8UJEQ4JLOytqQCufKM8kE0BvkFHTX22MZm8mmaF2slvTMWLgs2",
+	"QvRHE+JewypJUpH0QZMkGqBYvWzr0ryYbBkw4mZEuBKAVaYjrKYpNHQGrVeVho+pXOZ7WotYuhv7+BHz",
+	"yLl8i4VGTvT66ZJkChvKlLuSmz/A1AfDJAQuMcPzzZ/JHvJrHaENx7GCIU5EoZ7Yaof/doLaclk4ogrN",
+	"o+IwSTX4QglL974efe0sLkcFcXFEHADTTWrv6e0OmdpQ3E2X4Ns0RZyX1j8NZsqH2+pw1TVow8RLLuAy",
+	"0MBUIt0cGTyQUDAdtao+uopdoWSqCiVV8ERg0ngHcv8z3zO3VEQigMkRE+o2mzCfGKLYyOJ/LgXN/nZ1",
+	"l6OI41tdTEZkKr3qPireURzhelShY9Oq9axDVcUwV8UR62sJsY6JSK1eHbup1US4JGhAyoqLLin5nPmN",
+	"7uIjqzsLKFt2iHiIhi10TgS3kMcDcCdVvOYeBKaTyux8R77+YyweiuFUMP5S9eQbpuP2RY5RjFlIsl5f",
+	"KiYsFoDN9cD8wPlcYAm6bzxh0Osuh0rNqdjvJrQ64+cG7xaLwP2WVZ8oV+G6LfSa0XAsDR3FOjnwTsWj",
+	"pPyy7/1P02e/9z9Nn5P2emhRT3tajXTAYkTAjoUJv7bruQ+p0Waqx65JoCokuppA39iCrMWEcjUD+Zhr",
+	"J7tjTKT2TCdLBji6Jl4mDnzQQuCvUkNRgd4QAS6Vw4TxlmlZlV591rSsuvjIcuwdvSELZNlFZmmUzx9c",
+	"/LNNWO+nEbsxqMCZ4rbLaZITf5SnyCR3006P1RWgWuhtMRvMUp5IUq3WlYbMmxtgxCFTKVC26L8Lre89",
+	"Jr3dNmezWXPEoqAZRz4JJc/x6pNCrsTWY3uPQEs2wLxWMtQ2wgeFpaoSAr4bHEFSxZHKHOmhkDUhkXzw",
+	"PVDozga7CEQEkflVPTRH05SbsuLQhc4jdgFyG/XnHXPm7SCVnOoB+wXzCYxVKW609EmS05mQ5jWbPYQJ",
+	"nRhMaXCg5uN8wiKBVLLkGgKp7Ii2uV+/AH3maVy3CW7BYmPmwpwmmCB3RwMwDyCxfuAoWCH9U6X360Q2",
+	"dWYM9c5IRCrtIjTIJ44O0Hd1U1G/3zy5vqEh5ZNcBvUmPT4u4wsOVn8k4ggarEqu8qn3LBSTR3DvqB5W",
+	"sKIh9X3EGRrhaGMHXBgBAhdy9dSYGZff0kVoCpOu7+Q9+/B4y+U3S6f/iN88wgpAzpPuTpryBK9z4pAK",
+	"5/cYQx1aBwdSbb+MLkM5MDz0SR+QVqBZf+fa2dYI0i/bstGKuU6+j3waEqiBHHEBP3TcByDXa1+ry/w4",
+	"CLmDZgDJrve1OdNjIyRn4B0NlSmO3DiKJPdsobM3R2in87LtoE8Xb5ovCzEWR2pCmq8pnzJO64RQ2B7Z",
+	"RDRFmdgcqf4enf/v+kSnygdUUdt78pCJlu9J1S5V2b9PGQ7364Rl85Bp7rROm6lVNsCSGOX3ZHVpf59Y",
+	"swfSCt6Tp4kfXkY1zzJ2eBaqXAgWIR+H41hl0dYlqGSvArjDwrCn97rNqhT2rENW1KAeKe9O4QBA8fVc",
+	"WfVa66WWKM9iE8108cp9SJttIuX1S17vZCoeacnD7NSbRc5cLK9zcrNW0uWHDKzsf2beZTIDT5N6mS7A",
+	"882+XNjHLzztEuWAlVfbYPn43/Shrc8hr5GBuf7eS578loe5mTzM+xNBdUbm5pb56qn40LNJzbzHOtVK",
+	"0vyKt+QDSs6nsbYWUuzzT9h8KLmzhV1/Sf6J6/NN0LclKyKKfcJVjt4tdoXJ4phGNHTpFPtVmRFJg/ro",
+	"La5/mjx0t7A7eMhinehyTUNP2k6RrhFf1R9zf5XumLrzX0Eehus/okWrFgmKC9n2BJCzJf7c9euhyrj+",
+	"I/DylaybFRn5o2ZQuv4TIdC4/nOGn7H37gs1fQ49D2HYdvW22XJxk2Q4CcLF4ixqHUmr/VejOIQn1Xm6",
+	"xvZEMSeqAljm3DsbTKOK8M9UBVGoGlyOKrkgIOg2o3M/yEa7eJKwEf81cemi6CVP398Ejz/k12qZzMqq",
+	"XSs/4a3E4xfRXk24o0eRA1IreSj9f30ZU9skX2x6C3xNQoTvlz+U0MYFvlaKsGRE8NaVuNECBKRHXumr",
+	"xxeLz8Yery9E6mEk/adv0gcRNE8EpmQn3edvmG9KMVLBs01IWBwvDJyBhkeq3cbt8l8h5kR1psrczRz8",
+	"VgMeLwxsgte/M6+x2ONQJEQB8/o+ouEB0itmouEqQRN0/Y+6MbmZWiRl9OeQxwGJdNxddWd0LF5Vl0wp",
+	"knpdypSEKXfpLZnb+tHLRHj8hZuceqll36iY1TJGL1kO0ZspgLcaSC6g8z5oYFx2C1TFM5NbsRGlFElZ",
+	"NDfB7TrHw+J5qECMLrqUK7Y/EMliR9yPqsnDS7zTiIzo7ddxAg+T9kjuKTfHMLJH8PpCmTrgRi3P1I+a",
+	"izz04n8tB/UwX0/jnVJL9Xz9U5X9+9IP5/MbsP7+W6yZqYe3PsPfGr6Dx9qp8J1vR/qbOdK/J+lU+xee",
+	"ghqunoK5PRsvw7pLWcvn8G1zP5y0fhrPQyVBP3/fw2PIuy0fL3RHKAUbj782FvcOV5qWPh6j4Vxn5+HQ",
+	"Q7/HJN6IGfETm6ERjkqqjJSPQzKhobcqO6tYY6jiVDOM+xfV9hHszudsSMIsPIYhGUD5zar4Br1w5UWH",
+	"G4sXHQh28aJfqCaP72OwIbpCX5LSVmI+rXRV6SLBKzj9LuQTX3zoDQzlsYJvDGkYUtQXyqQIN2o5NS60",
+	"t/abU2OF9X4ap4Zaqufr1Kjs35fu1DAnGjW33WLdTj2cBOAMpdXQHC9CXn0lm/xIHk8yPPp+MiN8kh0F",
+	"H6/GZAEJCNFO5JZy4STwbCpjHO54TO6qTfB5aUGrk66O0263zfeHc/jcqqx/MQl+hr813GmPJSPgO9/c",
+	"aZtxp63HtKq9aE9BBFdPIU2fjRdtxRWs5Tz7tpUfToo9jfOsko6fv/PsIfQqLdS2AsI5Hufy5PPT82qO",
+	"BrpRn3oDQA4bztHgmszTH+BWUhBPAzYacSKSe5DNTwPI7OeCRTQcqyCPwShigX5GsMEBDFWHT8/wnCNA",
+	"XpGPOmgYi2J7VaMhxFHEZggjn7HrpF9KjgD0azhX6r6PuUATFkct9Eq3ylZ1MNOgMP+gPoajEaug7DeA",
+	"cgoUMC7Q3k4L6Wrg0AeFnypQF72nr2DYCTqUfq3SfqaYc9CESCBfoCAOIGaDIzFj8EZ4UQ6K+QCN4ghA",
+	"XfWG5GiGqWihd4xdy8kM2A2R1gpSEw+91ubLkPo+8aSNg6X0pDckmpcjyhWGhSaDh2d5ZwR7eOiTAusr",
+	"b0ozeXo2KVcFnBRe2PnrtwpElRPQMyMWj3Wrw9MTFBERR4BXVhkblhJ1w17+/sUbQFDqyP90D/fVr8z/",
+	"8gXxl5S4aTf3VZWb3oIaN/k5MGuiqAcg7WF8ABuLAxaO5UzQCEpWV41SlU60DY9FHomaOy86ncJA2t1S",
+	"aaEVChsBKzhAIRTd1ztds4SqPsIjuV6OWBRg0eg1aCi2u6p/NIiDRm9vd3d7F7qnfreTztFQkDGJbL17",
+	"o/DZKDd7hIWVleehQW0P3RGLQ2E++lAlrr5sHBkg4kfw/EkBgAXIGOIlDD0jNpNLNgwZuLXEE3hOQk+P",
+	"59mphs84905PmZy9ekpfZ9OfPiMuoVMrAZ4DuWgfn8VczfkME4mUyxzZBPXKyQEFKEjoawWyXUnjE5j6",
+	"ldpeopZkFZ7dNpIPQdG6sKSgWFLUMPWfm0LxioxpqMRRoutpVoFFCkYuhUQmWBkAru2CgtPQrRBa0rxp",
+	"yqmpXXQv6VKq6wg8ri63N859uKA64THE/vJ4mFwG9SAV/a5yNK+kwPzfn5eXt+128/Lyttu+vLx98aam",
+	"GvMjI4CBnxpXqhBcVq07QDMaqgqzaAAzmyoLyrJKR/8Oc9GE4mnNk9dVBQd32vt79SoOtv5WoY/VROuE",
+	"wTS5iAgO8goW3OmpoOzL0MMC99Dnu8twVTTOcxLdkKjJ5aSpMmYtNMi+fIBY6CroTblPERc49DKNNHUN",
+	"emggezGACndI71AHDagHlwCFDWqHCobGTK6ZNLnS93gRm06Jl3vP4PNlwqEuGz102eh0Lxt3g7RuXgTr",
+	"ByUJBWOI+2yWvnIasaFPgkLXTtXV1IesphcsLWk6uSwI5Gz4NARqiuaos4s4uiZkyjUyqSkDDUxrI7iz",
+	"WLgZ5qHskDnCUURvyDpqhmbXUx+Hi4+6T6HFVwUvKIf08DohTJykYzYa5SprVyO2KvFXWKGIuqQ5ZOx6",
+	"yTrJdq+g2de1WGZcj7Bi8lPG4mW+56AJ8T3lU/F9uLQ+8G6NUCIFbb5mHNG3qKBsVJAVxnOVoCBOohu5",
+	"8TT05+KFO1eND03b/3Q8z/x8PFLgjV4xhNNVMAtfWkwb8C406esmtcJy8sN8aKzPR60ClBvZ00TSFGb3",
+	"+YbULO/olx5bU9ha99tZeX9B8QU1gUfuufXyjz/OEegXGaDwECtfHb7wEKt69aQs6tnEKWx0IWtFMXyp",
+	"W/ShpenTRCAsJ9XnH4rwoGJIFfKu9k37vjYoEvtClX1socMUT22C4TDcvM1+3H1uvvVVmXiZEo6PpPDP",
+	"WRxBpQ2f3iT1IbljoiogjmLFMo7mJUnkLwm9JhMTTfh2Y+A49D7KJmuv68YMgYetMs2PQ89eng1uQO1j",
+	"GqkKiRzqMUVklNb5UwEvtyIpULgZNLzj0INS/EANST3+ocGmZSFZlwbKmmh+1CeCrzZYp0w469bQ1889",
+	"I81V08AiFZVAkw2tuQ7YSpgAT3ffKqutnUQLMjcvjBvp4aID1RcqEXrk3acUwWkvktprgKFUq0JOzqe9",
+	"LPDVTPWXXy1LDeWJok1r0NNz1PFWrL2kKSuvyMUQwLBgO39aK4IGnlophgqeWCGQ6scI03C1HO9X89V6",
+	"s3p0gx7EKrFA8MhqsAzwiMJE+zr834rGLPvvjM34xsqQzjCAOtc7k4rLZ79waVn9URjKOvVHv+2YR90x",
+	"65Z3ldqqI5gD8VmOCR/o0/Ayugy77e5es73fbHcu2u0e/H+r3W7/y0ludAs3IK6XO512e83Kr5HcIfcs",
+	"/Aqzc8ZmX1qpV7OhV6rymtvY+TrSnxtDgiMSNXq/XUmiGmJOXfhx5YA/xGzlspKg7qqjcLCjRtQnkJ/A",
+	"VVxOw2nEkd/oNbaA9nQ/P1vqdjfjqZOxzpXFlIHPlEq6PQZfaZlORi9wwDWuqjVmXmGcWuUoduxOaGjO",
+	"9KWZoD01mQ6UfEc2tFcs0PnrtxxigqYRG0c44FCPGyLJcmCgTXh9+SWfQn02TTnz1SFN8limRI3t6wwF",
+	"eI48pmDfaVgAvUimwbc9nmQkZ6FfbQ3PSeg5kMvioBmo6cV0BdtTRyU0xyyeq+0JfUqvw6toJGk+G48P",
+	"h/SW+VMBY7oOMoTFZL5mNoh9+jyqKhtkyc6jNoo5jiIWmWyY0MuhmmY+Byimd7AbI+Yrlou9gIaQIpUx",
+	"eZy8murkKoY6ds+6U+GsdBrXZG6ayH+aywXwVKdU1chJ0cKdDMiyk81KdHIZXE4WHsfJASI5+VAypxAJ",
+	"7GTDKZwsf3LykTGOWgT14yq5WZ7Bmu+7klz4hvhShym/pNa8153fzGw+6gxeOQ02C23D+0ZlNanshpLZ",
+	"JuijNk3kRli5sHd3/y8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

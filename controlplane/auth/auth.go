@@ -33,16 +33,18 @@ type User struct {
 
 // Session is a sign-in on one device: a family of refresh tokens.
 type Session struct {
-	ID            tenant.ID
-	UserID        tenant.ID
-	TenantID      tenant.ID
-	UserAgent     string
-	Address       string
-	CreatedAt     time.Time
-	LastUsedAt    time.Time
-	ExpiresAt     time.Time
-	RevokedAt     *time.Time
-	RevokedReason string
+	ID         tenant.ID
+	UserID     tenant.ID
+	TenantID   tenant.ID
+	UserAgent  string
+	Address    string
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+	// AuthenticatedAt is when the person last proved who they are.
+	AuthenticatedAt time.Time
+	ExpiresAt       time.Time
+	RevokedAt       *time.Time
+	RevokedReason   string
 }
 
 // RefreshToken is the stored half of a refresh token.
@@ -106,8 +108,13 @@ type Store interface {
 	Session(ctx context.Context, id tenant.ID) (Session, error)
 	UseSession(ctx context.Context, id tenant.ID, at time.Time) error
 	RevokeSession(ctx context.Context, id tenant.ID, reason string, at time.Time) error
-	// RevokeSessionsOf ends all live sessions of a user and returns their ids.
-	RevokeSessionsOf(ctx context.Context, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
+	// Sessions lists the sessions of a user that live at a time, newest first;
+	// after is the last id of the page before.
+	Sessions(ctx context.Context, userID tenant.ID, at time.Time, p tenant.Page) ([]Session, error)
+	SessionAuthenticated(ctx context.Context, id tenant.ID, at time.Time) error
+	// RevokeSessionsOf ends the live sessions of a user but one, which may be
+	// empty, and returns their ids.
+	RevokeSessionsOf(ctx context.Context, userID, but tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
 
 	AddRefresh(ctx context.Context, t RefreshToken) error
 	Refresh(ctx context.Context, hash []byte) (RefreshToken, error)
@@ -167,6 +174,7 @@ type Config struct {
 	SessionTTL   time.Duration // 720h
 	CodeTTL      time.Duration // 10m
 	KeyRotation  time.Duration // 720h
+	StepUp       time.Duration // 15m: how long a proof of identity holds for risky acts
 	PasswordCost PasswordCost  // DefaultPasswordCost
 }
 
@@ -206,6 +214,7 @@ func New(cfg Config, d Deps) *Service {
 	def(&cfg.SessionTTL, 720*time.Hour)
 	def(&cfg.CodeTTL, 10*time.Minute)
 	def(&cfg.KeyRotation, 720*time.Hour)
+	def(&cfg.StepUp, 15*time.Minute)
 	if cfg.PasswordCost == (PasswordCost{}) {
 		cfg.PasswordCost = DefaultPasswordCost
 	}

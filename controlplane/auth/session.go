@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -72,7 +71,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Grant, error) {
 	now := s.time()
 	ses := Session{ID: tenant.NewID(tenant.PrefixSession, now), UserID: u.ID, TenantID: tenantID, UserAgent: cut(dev.UserAgent, 255),
-		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
+		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
 	if err := s.d.Store.CreateSession(ctx, ses); err != nil {
 		return Grant{}, err
 	}
@@ -171,29 +170,6 @@ func (s *Service) SignOut(ctx context.Context, refresh string) error {
 		return err
 	}
 	return s.endSession(ctx, t.SessionID, "sign_out")
-}
-
-func (s *Service) endSession(ctx context.Context, id tenant.ID, reason string) error {
-	return s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		if err := s.d.Store.RevokeSession(ctx, id, reason, s.time()); err != nil {
-			return fmt.Errorf("end session: %w", err)
-		}
-		s.d.Store.AfterCommit(ctx, func() { s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id) })
-		return nil
-	})
-}
-
-func (s *Service) endSessions(ctx context.Context, userID tenant.ID, reason string) error {
-	ids, err := s.d.Store.RevokeSessionsOf(ctx, userID, reason, s.time())
-	if err != nil {
-		return fmt.Errorf("end sessions: %w", err)
-	}
-	s.d.Store.AfterCommit(ctx, func() {
-		for _, id := range ids {
-			s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id)
-		}
-	})
-	return nil
 }
 
 // live reports whether a session may be used; the cache is asked first.

@@ -170,7 +170,8 @@ func (s *Service) ConfirmReset(ctx context.Context, email, code, password string
 		if err := s.d.Store.UpdateUser(ctx, u); err != nil {
 			return err
 		}
-		return s.endSessions(ctx, u.ID, "password_reset")
+		_, err = s.endSessions(ctx, u.ID, "", "password_reset")
+		return err
 	})
 	if err != nil {
 		return err

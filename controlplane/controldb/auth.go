@@ -140,16 +140,18 @@ func (s *AuthStore) DeleteCodes(ctx context.Context, email, purpose string) erro
 }
 
 type sessionRow struct {
-	ID            string `gorm:"primaryKey"`
-	UserID        string
-	Tenant        string
-	UserAgent     string
-	Address       string
-	Created       int64 `gorm:"column:created_at"`
-	LastUsedAt    int64
-	ExpiresAt     int64
-	RevokedAt     *int64
-	RevokedReason string
+	ID         string `gorm:"primaryKey"`
+	UserID     string
+	Tenant     string
+	UserAgent  string
+	Address    string
+	Created    int64 `gorm:"column:created_at"`
+	LastUsedAt int64
+
+	AuthenticatedAt int64
+	ExpiresAt       int64
+	RevokedAt       *int64
+	RevokedReason   string
 }
 
 func (sessionRow) TableName() string { return "sessions" }
@@ -157,7 +159,7 @@ func (sessionRow) TableName() string { return "sessions" }
 // CreateSession implements auth.Store.
 func (s *AuthStore) CreateSession(ctx context.Context, v auth.Session) error {
 	row := sessionRow{ID: v.ID, UserID: v.UserID, Tenant: v.TenantID, UserAgent: v.UserAgent, Address: v.Address, Created: sqldb.Millis(v.CreatedAt),
-		LastUsedAt: sqldb.Millis(v.LastUsedAt), ExpiresAt: sqldb.Millis(v.ExpiresAt), RevokedAt: sqldb.MillisPtr(v.RevokedAt), RevokedReason: v.RevokedReason}
+		LastUsedAt: sqldb.Millis(v.LastUsedAt), AuthenticatedAt: sqldb.Millis(v.AuthenticatedAt), ExpiresAt: sqldb.Millis(v.ExpiresAt), RevokedAt: sqldb.MillisPtr(v.RevokedAt), RevokedReason: v.RevokedReason}
 	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
 }
 
@@ -167,8 +169,27 @@ func (s *AuthStore) Session(ctx context.Context, id tenant.ID) (auth.Session, er
 	if err != nil {
 		return auth.Session{}, err
 	}
+	return r.session(), nil
+}
+
+func (r sessionRow) session() auth.Session {
 	return auth.Session{ID: r.ID, UserID: r.UserID, TenantID: r.Tenant, UserAgent: r.UserAgent, Address: r.Address, CreatedAt: sqldb.Time(r.Created),
-		LastUsedAt: sqldb.Time(r.LastUsedAt), ExpiresAt: sqldb.Time(r.ExpiresAt), RevokedAt: sqldb.TimePtr(r.RevokedAt), RevokedReason: r.RevokedReason}, nil
+		LastUsedAt: sqldb.Time(r.LastUsedAt), AuthenticatedAt: sqldb.Time(r.AuthenticatedAt), ExpiresAt: sqldb.Time(r.ExpiresAt),
+		RevokedAt: sqldb.TimePtr(r.RevokedAt), RevokedReason: r.RevokedReason}
+}
+
+// Sessions implements auth.Store.
+func (s *AuthStore) Sessions(ctx context.Context, userID tenant.ID, at time.Time, p tenant.Page) ([]auth.Session, error) {
+	q := s.db.Conn(ctx).Where("user_id = ? AND revoked_at IS NULL AND expires_at > ?", userID, sqldb.Millis(at))
+	if p.After != "" {
+		q = q.Where("id < ?", p.After)
+	}
+	return all(q.Order("id DESC").Limit(p.Size), func(r sessionRow) (auth.Session, error) { return r.session(), nil })
+}
+
+// SessionAuthenticated implements auth.Store.
+func (s *AuthStore) SessionAuthenticated(ctx context.Context, id tenant.ID, at time.Time) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&sessionRow{}).Where("id = ?", id).UpdateColumn("authenticated_at", sqldb.Millis(at)).Error)
 }
 
 // UseSession implements auth.Store.
@@ -183,12 +204,12 @@ func (s *AuthStore) RevokeSession(ctx context.Context, id tenant.ID, reason stri
 }
 
 // RevokeSessionsOf implements auth.Store.
-func (s *AuthStore) RevokeSessionsOf(ctx context.Context, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
+func (s *AuthStore) RevokeSessionsOf(ctx context.Context, userID, but tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
 	var ids []tenant.ID
-	if err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", userID).Pluck("id", &ids).Error; err != nil {
+	if err := s.db.Locking(ctx, s.db.Conn(ctx).Model(&sessionRow{})).Where("user_id = ? AND id <> ? AND revoked_at IS NULL", userID, but).Pluck("id", &ids).Error; err != nil {
 		return nil, sqldb.Error(err)
 	}
-	err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", userID).
+	err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND id <> ? AND revoked_at IS NULL", userID, but).
 		UpdateColumns(map[string]any{"revoked_at": sqldb.Millis(at), "revoked_reason": reason}).Error
 	return ids, sqldb.Error(err)
 }

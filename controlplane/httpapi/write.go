@@ -20,10 +20,17 @@ var errDry = errors.New("dry run")
 // in the same transaction, and a repeated request gets it without running do.
 // do may run more than once; what it returns must encode as JSON.
 func write[T any](ctx context.Context, s *server, c *call, dryRun *bool, do func(ctx context.Context) (T, error)) (T, error) {
-	var out T
 	if err := s.d.Tenants.MayChange(ctx, c.tenantID()); err != nil {
-		return out, err
+		var none T
+		return none, err
 	}
+	return writeOwn(ctx, s, c, dryRun, do)
+}
+
+// writeOwn is write for what belongs to the caller and to no tenant, such as a
+// session or a password: that a tenant is suspended does not matter.
+func writeOwn[T any](ctx context.Context, s *server, c *call, dryRun *bool, do func(ctx context.Context) (T, error)) (T, error) {
+	var out T
 	if isTrue(dryRun) {
 		err := s.d.Tx.InTx(ctx, func(ctx context.Context) error {
 			var err error

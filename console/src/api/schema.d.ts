@@ -129,6 +129,83 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/step-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Prove again who you are
+         * @description For 15 minutes after this, or after a sign-in, the session may do what is marked `x-step-up`. Only for a person who is signed in.
+         */
+        post: operations["stepUp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your own live sessions, newest first
+         * @description All tenants of the person. An API key has no sessions.
+         */
+        get: operations["listSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End one of your own sessions
+         * @description Its tokens are refused from the next request on.
+         */
+        delete: operations["endSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/actions/end-others": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End all your sessions but this one */
+        post: operations["endOtherSessions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/token": {
         parameters: {
             query?: never;
@@ -832,6 +909,11 @@ export interface components {
          */
         UserId: string;
         /**
+         * @description Session id.
+         * @example ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        SessionId: string;
+        /**
          * @description Service account id.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
@@ -1295,6 +1377,76 @@ export interface components {
             expires_in: number;
             user_id: components["schemas"]["UserId"];
             tenant_id: components["schemas"]["TenantId"];
+        };
+        /**
+         * @description Proof of who you are.
+         * @example {
+         *       "password": "correct horse battery"
+         *     }
+         */
+        StepUp: {
+            /**
+             * Format: password
+             * @description The password.
+             */
+            password: string;
+        };
+        /**
+         * @description A sign-in on one device.
+         * @example {
+         *       "id": "ses_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "tenant_id": "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "user_agent": "Mozilla/5.0 (X11; Linux x86_64)",
+         *       "address": "192.0.2.17",
+         *       "current": true,
+         *       "last_used_at": "2026-09-01T09:10:00.000Z",
+         *       "authenticated_at": "2026-09-01T08:00:00.000Z",
+         *       "expires_at": "2026-10-01T08:00:00.000Z",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T09:10:00.000Z",
+         *       "revision": 1
+         *     }
+         */
+        LiveSession: {
+            id: components["schemas"]["SessionId"];
+            tenant_id: components["schemas"]["TenantId"];
+            /**
+             * @description What the browser or program called itself.
+             * @example Mozilla/5.0 (X11; Linux x86_64)
+             */
+            user_agent: string;
+            /**
+             * @description Address that it was begun from.
+             * @example 192.0.2.17
+             */
+            address: string;
+            /** @description Whether this request came with it. */
+            current: boolean;
+            last_used_at: components["schemas"]["Time"];
+            authenticated_at: components["schemas"]["Time"];
+            expires_at: components["schemas"]["Time"];
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /** @description One page of LiveSession objects, newest first. */
+        LiveSessionList: {
+            items: components["schemas"]["LiveSession"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description What was ended.
+         * @example {
+         *       "ended": 3
+         *     }
+         */
+        SessionsEnded: {
+            /**
+             * Format: int32
+             * @description Number of sessions that were ended.
+             * @example 3
+             */
+            ended: number;
         };
         /**
          * @description Where to send the code.
@@ -3249,6 +3401,8 @@ export interface components {
         ApiKeyParam: components["schemas"]["ApiKeyId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
+        /** @description Session id. */
+        SessionParam: components["schemas"]["SessionId"];
         /** @description Rule id. */
         AclParam: components["schemas"]["AclId"];
         /** @description Only the item with exactly this name. */
@@ -3471,6 +3625,115 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    stepUp: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepUp"];
+            };
+        };
+        responses: {
+            /** @description The session as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveSession"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listSessions: {
+        parameters: {
+            query?: {
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveSessionList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    endSession: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Session id. */
+                id: components["parameters"]["SessionParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended. With `dry_run`: it could be ended. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    endOtherSessions: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended. Their tokens are refused from the next request on. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionsEnded"];
+                };
             };
             default: components["responses"]["Failure"];
         };

@@ -1,0 +1,144 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// person refuses whoever is not a person with a session: an API key acts for
+// its owner on brokers and in the tenant, never on the owner's account.
+func person(p *Principal) error {
+	if p.SessionID == "" {
+		return errs.E(errs.Forbidden, "only a person who is signed in can do this; an API key cannot").WithReason("session_required")
+	}
+	return nil
+}
+
+// Sessions lists the live sessions of the person behind p, in all tenants,
+// newest first. An API key has none.
+func (s *Service) Sessions(ctx context.Context, p *Principal, page tenant.Page) ([]Session, error) {
+	if person(p) != nil {
+		return nil, nil
+	}
+	return s.d.Store.Sessions(ctx, p.ID, s.time(), page)
+}
+
+// EndSession ends one live session of the person behind p; another person's
+// is as absent as a made-up one. want is its revision, which never changes.
+func (s *Service) EndSession(ctx context.Context, p *Principal, id tenant.ID, want int64) error {
+	if err := person(p); err != nil {
+		return err
+	}
+	return s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		ses, err := s.d.Store.Session(ctx, id)
+		if err != nil {
+			return err
+		}
+		if ses.UserID != p.ID || ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt) {
+			return errs.E(errs.NotFound, "session %q does not exist", id)
+		}
+		if err := tenant.CheckRevision(want, 1); err != nil {
+			return err
+		}
+		return s.endSession(ctx, id, "ended")
+	})
+}
+
+// EndOtherSessions ends all sessions of the person behind p but the present
+// one and returns how many these were.
+func (s *Service) EndOtherSessions(ctx context.Context, p *Principal) (int, error) {
+	if err := person(p); err != nil {
+		return 0, err
+	}
+	var n int
+	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		var err error
+		n, err = s.endSessions(ctx, p.ID, p.SessionID, "ended")
+		return err
+	})
+	return n, err
+}
+
+func (s *Service) endSession(ctx context.Context, id tenant.ID, reason string) error {
+	return s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if err := s.d.Store.RevokeSession(ctx, id, reason, s.time()); err != nil {
+			return fmt.Errorf("end session: %w", err)
+		}
+		s.d.Store.AfterCommit(ctx, func() { s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id) })
+		return nil
+	})
+}
+
+// endSessions ends the sessions of a user but one, which may be empty, in the
+// transaction of ctx.
+func (s *Service) endSessions(ctx context.Context, userID, but tenant.ID, reason string) (int, error) {
+	ids, err := s.d.Store.RevokeSessionsOf(ctx, userID, but, reason, s.time())
+	if err != nil {
+		return 0, fmt.Errorf("end sessions: %w", err)
+	}
+	s.d.Store.AfterCommit(ctx, func() {
+		for _, id := range ids {
+			s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), id)
+		}
+	})
+	return len(ids), nil
+}
+
+var errWrongPassword = errs.Field("password", "the password is wrong").WithReason("password_wrong")
+
+// StepUp takes the password of the person behind p again; for Config.StepUp
+// the session may then do risky things.
+func (s *Service) StepUp(ctx context.Context, p *Principal, password string) (Session, error) {
+	if err := s.checkOwnPassword(ctx, p, password); err != nil {
+		return Session{}, err
+	}
+	var ses Session
+	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		var err error
+		if err = s.d.Store.SessionAuthenticated(ctx, p.SessionID, s.time()); err != nil {
+			return err
+		}
+		ses, err = s.d.Store.Session(ctx, p.SessionID)
+		return err
+	})
+	return ses, err
+}
+
+func (s *Service) checkOwnPassword(ctx context.Context, p *Principal, password string) error {
+	if err := person(p); err != nil {
+		return err
+	}
+	u, err := s.d.Store.User(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	ok, err := s.hasher.verify(ctx, u.PasswordHash, password)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errWrongPassword
+	}
+	return nil
+}
+
+// Fresh refuses a person's session whose last proof of identity is too old for
+// a risky act. API keys have no such proof and pass: what they may do is in
+// their role.
+func (s *Service) Fresh(ctx context.Context, p *Principal) error {
+	if p.SessionID == "" {
+		return nil
+	}
+	ses, err := s.d.Store.Session(ctx, p.SessionID)
+	if err != nil {
+		return err
+	}
+	if s.time().Sub(ses.AuthenticatedAt) > s.cfg.StepUp {
+		return errs.E(errs.Forbidden, "this changes who can get in, and you signed in more than %d minutes ago: send your password to POST /v1/auth/step-up, then try again",
+			int(s.cfg.StepUp.Minutes())).WithReason("step_up_required")
+	}
+	return nil
+}

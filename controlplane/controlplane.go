@@ -209,7 +209,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 
 	var err error
 	s.handler, err = httpapi.New(httpapi.Deps{
-		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Catalog: s.catalog, Explain: fleet.Explain,
+		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Catalog: s.catalog, Judges: fleet.Judge,
 		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
 		Tx:       s.db, Idempotency: idempotency, Audit: controldb.NewAudit(s.db), Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,

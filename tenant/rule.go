@@ -24,16 +24,22 @@ type ResourceKind string
 
 // The kinds of resources.
 const (
-	ResourceTopic ResourceKind = "topic"
-	ResourceGroup ResourceKind = "group"
+	ResourceTopic     ResourceKind = "topic"
+	ResourceGroup     ResourceKind = "group"
+	ResourceNamespace ResourceKind = "namespace" // all topics and groups
 )
 
-// Everyone is the principal of rules for all keys of a tenant.
-const Everyone = "*"
+// Everyone is the principal of rules for all callers of a tenant; Everything is
+// the pattern of all names.
+const (
+	Everyone   = "*"
+	Everything = "*"
+)
 
 // Rule is one entry of a namespace's access control list. Brokers decide, for a
 // key that is live and whose address it allows: a rule that denies, else one
-// that allows, else a scope of the key, else no.
+// that allows, else a scope of the key, else no. The HTTP API decides with the
+// same function; for a person, a role stands in for the scopes.
 type Rule struct {
 	TenantID    ID
 	ID          ID
@@ -66,6 +72,20 @@ type RuleUpdate struct {
 type RuleFilter struct {
 	Principal ID
 	Resource  ResourceKind
+	// Principals, Resources and Patterns are alternatives; nil means any.
+	Principals []ID
+	Resources  []ResourceKind
+	Patterns   []string
+}
+
+// RulesAbout asks for the rules that can speak about what principals do with
+// one topic or group, and for no others.
+func RulesAbout(principals []ID, kind ResourceKind, name string) RuleFilter {
+	f := RuleFilter{Principals: append([]ID{Everyone}, principals...), Resources: []ResourceKind{kind, ResourceNamespace}, Patterns: []string{name}}
+	for i := range len(name) + 1 {
+		f.Patterns = append(f.Patterns, name[:i]+"*")
+	}
+	return f
 }
 
 // CreateRule adds a rule to a namespace; the fields of in that users set count.
@@ -188,27 +208,28 @@ func (s *Service) writeRule(ctx context.Context, r Rule) (Rule, error) {
 
 // dropRules takes away all rules of a namespace that is deleted.
 func (s *Service) dropRules(ctx context.Context, t Tenant, namespaceID ID) error {
-	return s.eachRule(ctx, t.ID, namespaceID, func(r Rule) error {
+	return s.eachRule(ctx, t.ID, namespaceID, RuleFilter{}, func(r Rule) error {
 		_, err := s.deleteRule(ctx, t, r)
 		return err
 	})
 }
 
-// AllRules returns every rule of a namespace; its quota bounds how many.
-func (s *Service) AllRules(ctx context.Context, tenantID, namespaceID ID) ([]Rule, error) {
+// AllRules returns every rule of a namespace that the filter leaves; its quota
+// bounds how many.
+func (s *Service) AllRules(ctx context.Context, tenantID, namespaceID ID, f RuleFilter) ([]Rule, error) {
 	if _, err := s.store.Namespace(ctx, tenantID, namespaceID); err != nil {
 		return nil, err
 	}
 	var out []Rule
-	err := s.eachRule(ctx, tenantID, namespaceID, func(r Rule) error {
+	err := s.eachRule(ctx, tenantID, namespaceID, f, func(r Rule) error {
 		out = append(out, r)
 		return nil
 	})
 	return out, err
 }
 
-func (s *Service) eachRule(ctx context.Context, tenantID, namespaceID ID, do func(Rule) error) error {
-	return each(func(p Page) ([]Rule, error) { return s.store.Rules(ctx, tenantID, namespaceID, RuleFilter{}, p) },
+func (s *Service) eachRule(ctx context.Context, tenantID, namespaceID ID, f RuleFilter, do func(Rule) error) error {
+	return each(func(p Page) ([]Rule, error) { return s.store.Rules(ctx, tenantID, namespaceID, f, p) },
 		func(r Rule) ID { return r.ID }, do)
 }
 
@@ -216,11 +237,14 @@ func (s *Service) checkRule(ctx context.Context, r Rule) error {
 	if r.Effect != EffectAllow && r.Effect != EffectDeny {
 		return errs.Field("effect", "effect %q: use allow or deny", r.Effect)
 	}
-	if r.Resource != ResourceTopic && r.Resource != ResourceGroup {
-		return errs.Field("resource", "resource %q: use topic or group", r.Resource)
+	if r.Resource != ResourceTopic && r.Resource != ResourceGroup && r.Resource != ResourceNamespace {
+		return errs.Field("resource", "resource %q: use topic, group or namespace", r.Resource)
 	}
 	if !patternForm.MatchString(r.Pattern) {
 		return errs.Field("pattern", "pattern %q: use a name, or a prefix that ends with *", r.Pattern)
+	}
+	if r.Resource == ResourceNamespace && r.Pattern != Everything {
+		return errs.Field("pattern", "pattern %q: a rule about the namespace is about everything in it; use *", r.Pattern)
 	}
 	if len(r.Operations) == 0 {
 		return errs.Field("operations", "a rule needs at least one of PUB, SUB, MANAGE, DESCRIBE")

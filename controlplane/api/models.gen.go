@@ -32,27 +32,48 @@ func (e AccessTokenTokenType) Valid() bool {
 	}
 }
 
-// Defines values for AclDecisionDecidedBy.
+// Defines values for AccessorKind.
 const (
-	Address  AclDecisionDecidedBy = "address"
-	Default  AclDecisionDecidedBy = "default"
-	KeyState AclDecisionDecidedBy = "key_state"
-	Rule     AclDecisionDecidedBy = "rule"
-	Scope    AclDecisionDecidedBy = "scope"
+	AccessorAPIKey AccessorKind = "api_key"
+	AccessorMember AccessorKind = "member"
 )
 
-// Valid indicates whether the value is a known member of the AclDecisionDecidedBy enum.
-func (e AclDecisionDecidedBy) Valid() bool {
+// Valid indicates whether the value is a known member of the AccessorKind enum.
+func (e AccessorKind) Valid() bool {
 	switch e {
-	case Address:
+	case AccessorAPIKey:
 		return true
-	case Default:
+	case AccessorMember:
 		return true
-	case KeyState:
+	default:
+		return false
+	}
+}
+
+// Defines values for AclDecider.
+const (
+	DecidedByAddress  AclDecider = "address"
+	DecidedByDefault  AclDecider = "default"
+	DecidedByKeyState AclDecider = "key_state"
+	DecidedByRole     AclDecider = "role"
+	DecidedByRule     AclDecider = "rule"
+	DecidedByScope    AclDecider = "scope"
+)
+
+// Valid indicates whether the value is a known member of the AclDecider enum.
+func (e AclDecider) Valid() bool {
+	switch e {
+	case DecidedByAddress:
 		return true
-	case Rule:
+	case DecidedByDefault:
 		return true
-	case Scope:
+	case DecidedByKeyState:
+		return true
+	case DecidedByRole:
+		return true
+	case DecidedByRule:
+		return true
+	case DecidedByScope:
 		return true
 	default:
 		return false
@@ -77,16 +98,37 @@ func (e AclEffect) Valid() bool {
 	}
 }
 
+// Defines values for AclObject.
+const (
+	AclObjectGroup AclObject = "group"
+	AclObjectTopic AclObject = "topic"
+)
+
+// Valid indicates whether the value is a known member of the AclObject enum.
+func (e AclObject) Valid() bool {
+	switch e {
+	case AclObjectGroup:
+		return true
+	case AclObjectTopic:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AclResource.
 const (
-	AclResourceGroup AclResource = "group"
-	AclResourceTopic AclResource = "topic"
+	AclResourceGroup     AclResource = "group"
+	AclResourceNamespace AclResource = "namespace"
+	AclResourceTopic     AclResource = "topic"
 )
 
 // Valid indicates whether the value is a known member of the AclResource enum.
 func (e AclResource) Valid() bool {
 	switch e {
 	case AclResourceGroup:
+		return true
+	case AclResourceNamespace:
 		return true
 	case AclResourceTopic:
 		return true
@@ -700,6 +742,55 @@ type AccessToken struct {
 // AccessTokenTokenType Always `Bearer`.
 type AccessTokenTokenType string
 
+// Accessor One caller and what they may do with a topic or a group, from an address that their key and the rules allow.
+//
+// Example: {"id":"slk_7Kd0aQm3bX9cLwPe2RtZ","kind":"api_key","name":"shop","operations":[{"decided_by":"scope","operation":"SUB"}],"owner_id":"sa_01JAB3CD4EF5GH6JK7MN8PQ9RS"}
+type Accessor struct {
+	// Id API key id, or user id of a member.
+	//
+	// Example: slk_7Kd0aQm3bX9cLwPe2RtZ
+	Id string `json:"id"`
+
+	// Kind What kind of caller it is.
+	Kind AccessorKind `json:"kind"`
+
+	// Name Name of the key or of the person.
+	Name string `json:"name"`
+
+	// Operations What the caller may do, and what makes it so. Never empty.
+	Operations []AccessorOperation `json:"operations"`
+
+	// OwnerId Owner of the key; the member.
+	OwnerId string `json:"owner_id"`
+}
+
+// AccessorKind What kind of caller it is.
+type AccessorKind string
+
+// AccessorList One page of Accessor objects. A page may be short or empty and still have a next one.
+type AccessorList struct {
+	Items []Accessor `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// AccessorOperation One operation that a caller may do.
+type AccessorOperation struct {
+	// DecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, a role of the person, or that nothing allows it.
+	DecidedBy AclDecider `json:"decided_by"`
+
+	// Operation Send; receive and commit; create, change, delete over the message protocols; look.
+	Operation KeyPermission `json:"operation"`
+
+	// RuleId Rule id.
+	//
+	// Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	RuleId *AclId `json:"rule_id,omitempty"`
+}
+
 // Acl One rule of a namespace's access control list. Neither the order of rules nor how narrow their patterns are matters; see `AclEffect`.
 //
 // Example: {"cidrs":["10.0.0.0/8"],"created_at":"2026-09-01T08:00:00.000Z","description":"","effect":"deny","id":"acl_01JAB3CD4EF5GH6JK7MN8PQ9RS","namespace_id":"k7m2q9x4w1bz","operations":["SUB"],"pattern":"payments-*","principal":"*","resource":"topic","revision":1,"status":{"observed_revision":1,"phase":"ready"},"updated_at":"2026-09-01T08:00:01.250Z"}
@@ -717,7 +808,7 @@ type Acl struct {
 	// Example: Orders of the web shop
 	Description Description `json:"description"`
 
-	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	// Effect A rule that denies decides, else one that allows, else a scope of the key (for a person, a role), else the answer is no. It is the same over remoting, gRPC and HTTP.
 	Effect AclEffect `json:"effect"`
 
 	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
@@ -741,12 +832,12 @@ type Acl struct {
 	// Example: orders*
 	Pattern NamePattern `json:"pattern"`
 
-	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every caller of the tenant. A rule for a member is for what they do in person, too.
 	//
 	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
 	Principal AclPrincipal `json:"principal"`
 
-	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
+	// Resource What a rule is about: topics, groups, or everything in the namespace, with the pattern `*`. Retry and dead-letter topics belong to their group.
 	Resource AclResource `json:"resource"`
 
 	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
@@ -777,7 +868,7 @@ type AclCreate struct {
 	// Example: Orders of the web shop
 	Description *Description `json:"description,omitempty"`
 
-	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	// Effect A rule that denies decides, else one that allows, else a scope of the key (for a person, a role), else the answer is no. It is the same over remoting, gRPC and HTTP.
 	Effect AclEffect `json:"effect"`
 
 	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
@@ -791,14 +882,17 @@ type AclCreate struct {
 	// Example: orders*
 	Pattern NamePattern `json:"pattern"`
 
-	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+	// Principal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every caller of the tenant. A rule for a member is for what they do in person, too.
 	//
 	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
 	Principal AclPrincipal `json:"principal"`
 
-	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
+	// Resource What a rule is about: topics, groups, or everything in the namespace, with the pattern `*`. Retry and dead-letter topics belong to their group.
 	Resource AclResource `json:"resource"`
 }
+
+// AclDecider The state of the key, its allowed addresses, a rule, a scope of the key, a role of the person, or that nothing allows it.
+type AclDecider string
 
 // AclDecision What brokers would answer.
 //
@@ -806,8 +900,8 @@ type AclCreate struct {
 type AclDecision struct {
 	Allowed bool `json:"allowed"`
 
-	// DecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
-	DecidedBy AclDecisionDecidedBy `json:"decided_by"`
+	// DecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, a role of the person, or that nothing allows it.
+	DecidedBy AclDecider `json:"decided_by"`
 
 	// Reason The decision in a sentence.
 	Reason string `json:"reason"`
@@ -818,10 +912,7 @@ type AclDecision struct {
 	RuleId *AclId `json:"rule_id,omitempty"`
 }
 
-// AclDecisionDecidedBy The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
-type AclDecisionDecidedBy string
-
-// AclEffect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+// AclEffect A rule that denies decides, else one that allows, else a scope of the key (for a person, a role), else the answer is no. It is the same over remoting, gRPC and HTTP.
 type AclEffect string
 
 // AclId Rule id.
@@ -839,12 +930,15 @@ type AclList struct {
 	NextPageToken *PageToken `json:"next_page_token,omitempty"`
 }
 
-// AclPrincipal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+// AclObject What a question is about. Retry and dead-letter topics belong to their group.
+type AclObject string
+
+// AclPrincipal Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every caller of the tenant. A rule for a member is for what they do in person, too.
 //
 // Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
 type AclPrincipal = string
 
-// AclResource What a rule is about. Retry and dead-letter topics belong to their group.
+// AclResource What a rule is about: topics, groups, or everything in the namespace, with the pattern `*`. Retry and dead-letter topics belong to their group.
 type AclResource string
 
 // AclTest What to ask: may this API key, from this address, do this operation with this topic or group.
@@ -864,8 +958,8 @@ type AclTest struct {
 	// Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
 	Principal ApiKeyId `json:"principal"`
 
-	// Resource What a rule is about. Retry and dead-letter topics belong to their group.
-	Resource AclResource `json:"resource"`
+	// Resource What a question is about. Retry and dead-letter topics belong to their group.
+	Resource AclObject `json:"resource"`
 
 	// SourceIp Address of the caller; left out: one that no rule for addresses is for.
 	//
@@ -885,7 +979,7 @@ type AclUpdate struct {
 	// Example: Orders of the web shop
 	Description *Description `json:"description,omitempty"`
 
-	// Effect A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+	// Effect A rule that denies decides, else one that allows, else a scope of the key (for a person, a role), else the answer is no. It is the same over remoting, gRPC and HTTP.
 	Effect *AclEffect `json:"effect,omitempty"`
 
 	// ExpiresAt null: never.
@@ -3983,6 +4077,21 @@ type UpdateNamespaceParams struct {
 	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
 }
 
+// ListAccessParams defines parameters for ListAccess.
+type ListAccessParams struct {
+	// Resource Kind of the thing.
+	Resource AclObject `form:"resource" json:"resource"`
+
+	// Name Its bare name; it need not exist.
+	Name string `form:"name" json:"name"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
 // ListAclsParams defines parameters for ListAcls.
 type ListAclsParams struct {
 	// Principal Only rules for exactly this principal.
@@ -4456,377 +4565,387 @@ type UpdateTenantJSONRequestBody = TenantUpdate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Ld9s2lj/+r+Cn3+6ZtkPJkvxILJ85s47jtG5eru1sZ6b2ShAJSRiThEqAltXU//v34ALgE5QoWX4k",
-	"k9k9dUSCJB4X94V7P/dzw2XBlIUkFLzR+9yYEOyRCP55xEJBQtF8TfmUcSooC+Vlj3A3olP1s/EBBwQJ",
-	"hji+IUhMCBpRn6A49EjUajiNiPwe04h4jZ6IYuI0uDshAZavIbc4mPqk0WtgIbA7CUgoDuDpEAfkb5eN",
-	"mOMxabn85rLRcBpiPpVtuYhoOG7c3TmN4ws8LvfnYkJQRG4opyxENEQei4c+Qb/HTBBet0eXjW7FR98x",
-	"F9sn4hSLCWIjmIOQzBAb/pu4ou4Xt246W3LcfIpdwreuXwTd3/dvd2ad4R9bgk2py7dYBAtT7tWd05ji",
-	"CAdE6IU7dP1TeaHcybPYJ4h6sldU/p5iMWk4DfnlRq9BvYW9/a+IjBq9xv+/lVLMlrrLtw5d/8SDGTqc",
-	"0rdkXvH9w9MTdE3mD9MF+LDuxRHj4j0LxaSiI0fYJ6GHIxTIRpJQPl0ctdBrMsKxL3qwilEchjQcIxaS",
-	"pLe/xySap92Fpxv2Je22u3vN9n5Dro4QJJKP/1+3/Vu7uX/1uXvX/K79W6e5f/Vn57d2s3v1/X9Z6e11",
-	"ND+Lw6pBTIh7jcgNieZiQsOxg6YkCiiXtM8RDj0ge8yRYMyB3+4Eh2OCQgbtq0blRfN+FIe5cXlqZhq9",
-	"EfY5Sbo6ZMwnOIS+volYUNHTc4Ej4SAaun7sEa/qw6OIBbmvjlgUYCG7hAVpChoQ6yz9GGFaNUnvSDhO",
-	"d+aURJR5PFlpNPDwfNBChwIFjAvUcXbbbdMKYSRJkXBR1eGx/HCjLoV+khwN+qp7zeLpq6qt8mkq2aqY",
-	"MeTRgISwpg76N6Mh8dBwjjByWRBg2TNyO/WZR5K1sfeUxdP+cJ7rLBUk4LV6/dr0oXHnNAJ8e6Ke7Car",
-	"gaMIy5fHIf09Jvq23L53ToOLOewIuZoNM/AqmmYhjwMSIegwkr2vYBXQYG1uAX2QwguW4sQjwZQJErrz",
-	"aub1lkwFGrEIdXfQpIWkpOFS+kmGNqNiAgQGVzTVoDERXAvFiAuEQz4jEcJjTMMDtNPeR7OJlJZigoXk",
-	"MpLjcAftdLvqfVjuUxKViFDJ6HQmMr1vviXzCn60O2q77dE2ae557WFzB+9uN/dH7WFzb7Q9fIk7btfb",
-	"lrsrwLdqyzR63d1dpxHQ0Pzu5FjZb5eXt91O8/Ly9sXx1V/t7Otk9B4Lt4oJSwluNmYis2Ey5BXNqyhH",
-	"AcEhzPxBMiVytmB2dzrd6nkZNeHzjSopvw1SPjvibm6I311e/vDnZUOx7I7T2b+7bFQwaklKb6gvSFQx",
-	"2I+hP4dxyU2n1pfcYlfAVcrzlF7YvPCnLmVLdc3H84S2Pxi1oqJjyf1qqRzytfdZ8nYtmE/xmJzTP6o6",
-	"8xOboQCHc5gljrBiy1XzMsVj0uf0D2IXVbttJ5UgNBTbXbXaNIiDRq/TbreBvPXPZFVpKMiYREl3L9g1",
-	"qZIug5Dcij70Q8hmg0TQ4DFBQzJiEVnYe3iq9tom3VGdi8iI3i6iN1Ap1ZYakjENDZ+ivLJT8M5chzL7",
-	"o6OnrIIjHDb/hZt/tJv7/WYVRzgj2MNDn1xIpbai63AP+u4gFiGsZMFfOIqIiObykkew1/SJ/DIC9biC",
-	"cOHe2rSb62uyn85JdENdcui6LA5FlcKjGiGsWj2IwpvviN5f5wTUv8pucWUYPUh34N26HxesiumHniMV",
-	"0KXKoGDrqIL16OpByCVPJqA2LTSGtESgHGmzqGom8JT2r8m8D4uzhjEEXamvnR8gNxbIY7MQNNAJQaDm",
-	"ZqwjxUuM5NZmEthCm9bstcpcrS+mk+jmNMcDFBLicTRIrOo+9QbVerzSJdfRHaGLy4Rs2s2kP4uEvelw",
-	"Y10xC52qvwfVksfTqgUP2Wyz21T3r3qvphMGm3K15TT7+D5s/ldMxQIlxWfhWM7WDFNlFAy4wCLmrekE",
-	"czKQt3yCbwgaTEno0XA80NqAtgLAXFcTvtfmyppINd5raWoQCqruDFcyBvlxu+rTaHMwDI2u24HfGUm+",
-	"nVd0QcX987dOc/dK/XOv/T3/L7uzKSJ8ykJOwHJ8g6kfR0T+01X+QvlPPJ36VHnKtqYRG/ok+Ou/uXKb",
-	"1dR01FPqizYXn7KwRpj6knwHLvPIAHE852g2mbdgCfW7lEvMJZwr1alMa4exmKAuAl1Mr08rO32fGxie",
-	"19par0HmP0+GP7r0I/35zac/Tjof6Ak/CcT0X0cneycBvz0J2y2y3W65XV8qdzj2KAldorYFViY7jQjv",
-	"y1Xdl0oVvLmvZ/sVwZFUQJ3GNGJTEgmqJjvfC5vr8+dfL1rlVcv2YJkMuybhoWl8l+9oWZtwWehxFIeC",
-	"+sA31AyS0AP9slr33l+meucnpORG9GdyoQdqnoANkFC+6TczdVc2ppOK9d/yU5n7Wm7MmZlLX6lcu7KT",
-	"h65vY11SKPpECkic8vu/cKQ+KiWViJiPfMpFC33Q+1zOH/h45XPyeY5CFqEJm6EQRxGbyRY0QnrbcoQj",
-	"ggL4wQ8QJwQNDl3/eDQirhgUyNelXsTlsDvtFvzf1ks5HjciWBCvD4uk/ZXNduei/bLXbvfa7Va73f5X",
-	"o7j/5KvhK5KcSSj5EfWkmuL6/Xbn58NX20evd47f7P74097Pb1+8//Dy9Jf9s3PNtRLJ1mtkndwNpyEJ",
-	"HTgGdPT80yvZw5RHTfE8kKTa/KEhtwUNXTrFfqPX+AEUNs7iyM3rcMqhAOSleLOcCTbkJLohXj93H5h2",
-	"o9eICPbmcmHjqbdoZjqt7m77X+UNque5RK+eFxHOjSmmtCYfOD14NUgwFfMewr4PnL6OV+6IemqbZN1v",
-	"d/klXbLVpWwuMtclroVM07uUCpYeDSiizLKT+t2TpFLr7KFIXysoTHniq+kXlYp94m63LUVCu8t7cqqb",
-	"3uVIe+mwT5O2d9k9sPS5M9P0LrtPlmlJut1ddjstfkJ95Vy1LuyqOqtf4NmgDxfUY02D2XnLTEW6CLkl",
-	"dvRGzRN/Mq7cLsr1OjNdFeLgCJ4EYe15cGaK/dMMj9Au+gJ/gBNDyRIKfLvIZzfKIzfFvXwyEojFYj0G",
-	"lh4m7LZrnSY8c361CU6SzskOqEn6R6fW/HwJbKewsdfaxBUb8DVxE36Wp+NfwQ0asWsScTRjse9V6Pq+",
-	"z2ayY8ledalHvP5wLjWE2CfQOcxTY0TuhsXaD/JISAlH559eIRYqm1ZpeyooIfa1UrREiSqbBKazn0tH",
-	"svme26wFye+I8eNck7mDqOBIvxJhs+8dhGGM8i932TT/CIsUX9CHyupxjqjIquXXZN6Hr0mNWr1XDxvs",
-	"VwZ6t7FerywGjJlw2zA8veSIhrKHRJqhyr9Sfo2Z6LrhDDmbQc91bmKTrlXQ43HCdIo8H8gGpk4Th3or",
-	"dxDxOYEjLrirJlRfta0A3JC/9AEjlZZDdvbhDdDtcG6dXTXeReEimXCdZWp+xq8g2/7Wbu4fNn/6+e37",
-	"D6fNi/9t/uvqc3fv7r8a9m68o1zYTSo4UWEjdOj6OriGO3rFBR762nhqNYo7JGHBtXixtOgsulzhmGe1",
-	"c5qcDgOdqKCV0ywTLjIvFuhtqAVvD+HQeI7lzgxIMJTGYwR7IH/8MJJXfV9On9zh12TOYeMOfhjAPYgh",
-	"gYNsTVeChDgU+YXnuPa6w8Ep96/76ZHQ1edO19lp3/35XcyjPzn+voIwvq+ijLOMoLEw9nRu8JDFooXO",
-	"4LAIh175tIijITEOPGVUgwM4u2WMGak8wxV75oIoYl1B1YO+CoYwv+6hAOcPABw0iligLmku6SCPqQuJ",
-	"6EsP8RI5kul/Kse0kzCJG0te0OiB6phXEeVqvXjrtfEvwfbwH/vuu9kp6Z6Jf9XSHNWniuvyCkcE/B8J",
-	"VeW6e4CoALcuuKLJLeUFgkt6vrkTyNwsrKiV1VeRksOXta0y9a8+nVaq42ZOXez7JKeFJ4IjZGpPwO5P",
-	"lHjFPVoF93Cr0+q2tvNzvbO7zIuW1dfSic3pbkAaFfzuE1hWa+4g5S1vIcUZQw/N5I1rGnrgQNM9KPIF",
-	"KSzm/AAF+JqkATZmluS0FXZR3uQ6hX0Dhtcd0GG2u52ndwd9SdZUflLC2Pd7KJSSKOc7zp4jyTZS1Jtz",
-	"2TxxOo3b5pg19UVpj3GBg+kXa5Td2TZNIOV5efbes5DMEeYIo9mE+QSFMWgDNAStMsA+6EqS1OKQipTw",
-	"RpT4no4T+S6gbsS4ZNABDVkETVNGE0cRCd359wXW0d1tt9vtwunSfo4tN//+XftPiHZVoVRtZ/tFlaAH",
-	"3mnZM4muA+JP7mTZN07ciIgWGkRk6mOXcH1QPgCOYK5KRT25IYjvK16BUcSEEqleQctNDKu+cZ3fx13u",
-	"US7JNjUpJ1QuYmN/tP3WeM9B/v4SdP9x82Hn+vSP/TOx/c59+auXnva5E+Jes1jayWwWkkgZjMu0stS/",
-	"19WWlhzNZ6XYAE/7QbLnxb75TFxxgQs6SiUwL7q7Ul40ZSgIekMaS7zv3c153wtL9vmennR1StOPmL9U",
-	"eh+ptmey6SM74VPaKluY5p6KuecoIqOYE08f2FEhr5FQNYGo1IzNnHEjrO4EU/RdCsXGXJoicSRld4Rd",
-	"QaKEu+iNnGMtentkNRILx6hhzWf0MR9z0ZeTsMJojHZbO+oyu0EXP/ZRtjOaYpFXraZn5vjfao+ufgIQ",
-	"kRt2vdIkGtZT1w6HDp6DZ8iyOTWPqfUOaPrEpxYJPTgmmLdw8qBmxynwsMz2NmPWm2sDhxUwO/c4r7gm",
-	"8xYamJENkHbfcRNEpCyTFjoROngHC+QTyQOkhaLdWBEkMqjzcMlpl0jhRre93Wq3Op3tVnuruyMHluVO",
-	"Uli8MMKinZfK95KijyA4l4uz/CK8iViAZhMSEeMJBH/CkCDJ3hIrAjwKOJxDy4e3J+4hNe9hiqwsoB6H",
-	"pac8r7B/dLaR3AdgnGeiAtFhmlCinpeKO5d2EfbTdhwFMRfauxISSQihlOguC0PiCl57pQuMdsGCFxlb",
-	"tWVvhMuC/L8DrX5I0lXBWW+V9/H89Vte8DtWa8YZG8PubVxgY9TwNEO7h3Q2K2PnifzN8PEzJlbn/4Nx",
-	"JBmeSpMb9CBGSflTJwQxX+mbY0Y4YiGasegaoh2xybHbezk5MNICDdp80EKDdAsPeogoH45Jpb0m86x/",
-	"K9QJmRkxke2PtEl3g7J1sDqTyL91CbOItfPLbrZnNtka3i6ccHePSSqUGz4XR5ybio2LJ+WH/aFRFlHm",
-	"Y4uz+DJ+rmyC6kRSyj0iCAon2CnnAh9xDVl1j3ih3MQ9iUfJLI81yeF5zrhFfmQiebJTWs2vzsFOrJYs",
-	"yo7MShf1RFa6oPMJm8ld5JLEK6aPTmHaAuwRREULHYce16mYCPRGHgcO4kw18wm+5sjFodS5RiwOIS9X",
-	"i6SiCOP9438cvj99d9zWfzv6b1f/3dZ/d4pijefE2nbX2d9bJNbODT+3xNPjECmnjHEI+EQgZfUnR8XG",
-	"aZMxPBTnVJlBYPbZz8Pg8xtx6UMwfMYoAGceyBapW4ELv+DBl+OpcOCnDhK9c5Z57b9IvfsLciA9ot9/",
-	"DTX/69PZKzjpr1RMKrkp6F1Zh3vG2+6g2YS6EwgzkUNEHNhpsv7fnOibcKLrlVlVdHxzvn9zvn9zvn9z",
-	"vj+o8z2RGjVeotp+gS57Pcrn6buPPSoOXcGiC2uC3K8TJjV9lVxvVPuYAziKjg3s69hA2W+VXy7vzbkg",
-	"gV29l59cElzt6livfOxvNmw2pFXWg3z98Q0JK3xyKrYY7C7OAjJk3hx51IPo44iS0um9q59VE3yho/mw",
-	"nDIlnGMeLZb5qq3uqJ67ZUpLfeXGzGNmdqBb5EbcJ4lO58WqexH5fRW1Jg05y5yyvJBCCUdjot8p2HTx",
-	"O3VjPW8mjHJdpcIV1dQ2wxx5LCQOwsrST6J8TrT7kHIAFMwLtjxFZIMHcfOPq6yt3Xb2tu2mdkpHxZ6d",
-	"JJ5LaJP/9FKaq/iQyYJdyDnzLOHOycJGrCCQ6guVdRQtt5awy/MaqdJgPlmqBk4wDX+SDevpJQnDuXfy",
-	"4FTuIxbzvulmAS4A8wR/jsgPSuNwFLFQaGeB9lxomDB73kJF+sMR85LoWp1o7yR2JWwQYLkV70x5RTUZ",
-	"Z8DHLG9YI3dQvi+0hXF/SELW5HflXEpVNQUaUTHpqe/SRK6HgitviwZYEOCbkYPXBwXZPPQ9aSQtzjxf",
-	"NfY2v8cLrLM4ZRleWj3nKXZo+t7ljLfiU/YU+rc0XPY54I+lt25CtQIFJ8PaMgzVMTw/3/8M77if0mR2",
-	"fHlp5V2zPwspL0uFckaKyLarpLwknVp+HonTLnIHhWQGCBiGZ9zrIDLVvp7oMFJ24H9JREe0CmD3Yyxc",
-	"FmhUBXDjtNBgQrA3kJb0jEVigq4JmdJw3NNHh7dCNTRO+jG9Ac5YzLK9UejHna4DGIKAgwysvLE/ernn",
-	"tV92Xr7ccV94e7v7uDsiGLfd3V3stTu7eHs42hl1ht1he/iy23W9zq6353Z2h+1Ru43bLxtZhtfpSskU",
-	"CuyKNDA4t2qQnRha/aSaO+otqwAlFbWCUkw5AudSOJYq8SxiCt61xPrK7M6MvhKKT7PYmeSqMJ3EA4c8",
-	"jojWvObq5iyiQpCw5nfNTC+X6bJhZuZsmY5a9lVoipI+In0+HdkSA4t0qr6UzM1iip2vfdohSXNIOPWI",
-	"Qbykkjw58UcFEr0O2Sxs9H4rH8HqO6XVI9gDOUVw5FMS6fOr+gcR2ZlfdNBn9TC/Yt78OHSZJ2fXSlkD",
-	"acGpnaupBh0iLlhEPATGHeVoEIvRy0GizlCOMBLkVjhoMMSc7O3k7oUshHiyCeaKbs0JUurvylnDYiR3",
-	"p3qR1SRNFcoy8s1Ph83u7h5iN0Ql1kEYPcw3DvW2NGdWk4z6J7tolL+iu+3ejCZryrSb+7g5uvq8t2MX",
-	"O+nyrka7FyokgyTMR3NjSbjaNEeCBsWghAfjpvm9sLKZkFVGV9ISCwwjeY82VWwMA1zdZaXv9GZHUu3J",
-	"6c1emvOnzpeImLHoWhLM0cnrM6nuBlW6JgRD5r2127k8uW6JPg6bb3Bz1Opdfe462/t3320ZmNvtu+//",
-	"bican5JQHLFwRC27+oxgbw77ExRzSeouPFCgBWmR9/VpzIT4PmvxCeCbcYF9X531+Dgcx3gM5rpPl3s9",
-	"YtkBPkGZ9yn3XR8csxPmeyRq9Br//PjprH94etJ/e/zP/vnx0dnxhWwa0ulUH7bE1CWIk9BT70J/gT9/",
-	"uQzLzonMQJZWRYBpSaoipCsYYBq2xsw228mElG2+IMChx02wwrWWHjDZKFLLwFAUh1ajLZ3bJRsF3vfO",
-	"tL6fiQwrVDEQNY4oDg1oQKnLtrW0AQHALNMwEah6YWE2lIseDeeZE49cFr061FQ3I8nXPQYQXALONy3H",
-	"mxXUVO69IS9bl1W21jRi4whL0x1woUNvymgoHJUw62gsdDlVKngSjajvEw/RcLkuU4iySVbfydBvSmxq",
-	"pdI+W+feyt3y1GLRw+TsahpNdkQmF1WLZdgL/8Y3uBmRgAl1vg+/x9EUHHZzMQErMGSe7LnkD1bpzTxy",
-	"bnUnJ8DtOuZnNiEKUzyC1QbfnbbzKUegXxUNhjx6X2Wo4SLQPMkjFclh5DKPQJxkPvIVUPKqQfRe7u3U",
-	"QLDO4ayk/bKuYeYg1VJHQfAM4gCKAXNC564P5+ini4tT9Apz6rbQBwgLCJQzBodp6M5fuPybBvqbEwIv",
-	"AKw9j9wQX05kw2ncUDKDfwyp78s1tS8yF+9oSOx2s0/DxDkm39JCA/kHD30Cmufg9xiHgor5APlytQcG",
-	"DnXg6MgG4Nio3UKDOKSiP42oS/oqS3Jg4svgIsSRBbKnLBSTUs6kIy8M1ONTEg1UZmULDTDkc2ZfqYIp",
-	"JHXwQGqWPA74gWk40N9JkzMlU4iY7KenA9om2B8hPMNz5RT7g0TMAT0bTmjkW3jxsEQnlTZethtOI9cl",
-	"uKjzO83cgeJhLpopgyRycxFK0UgDTT/Rh74qwAE1A7nmZhkavcZ2clE+0ujBn/7Otb6QW4FGr7GjWpfP",
-	"DZI02YVeD9XqrjTmuo+lM7IsQiEOhbJ60/mq/YiezXIJG4F9No6JYh+a4qBxXkyVV6F45qEhExadeGRW",
-	"rnbH03Wt/YhadasRn9mtiood0DGHc1SMB88QTdl9WaaieqtdYKVqUXSHM0PNrHCGPrLzZ+tDkQLN7wo2",
-	"zW3+Gh0prsLVkSsbtdBAMIF9YCwFxlHgUMBIKM/UpCCS9Zhmhv+Y35K1FtmInDyfCNIXk4jF48mSo1L9",
-	"4Uav8en8NagjIfYTsxMAw/MvKORzQRcgCuvL519XIMZZBB/qe3QsPwc2m49DZfJM/bA/ikhKS0PGrvWt",
-	"4XVfTlQfqk0JZuat07bNG1CEmqwyAmBpCWseBSaLuWSnm3Z3yXqXwmvl+ieFcUzFJjAP7AFSilLq9VPT",
-	"TN3gNKNdWHziluUqjuQ1XEd4JDS6Lyj1CaNO9mJuG3UXaXzbGW2vbfOpJuSyxEPv49AcXeZIaRkmN3XJ",
-	"K8au1bOS0OpNuya5tRitrhwAMPMJmdnmPx19cVhOma4N+RmSMH2081slnmxRsixshmSMIaa+EnhDwbxv",
-	"v0SqpweQRSYFEhoSF0tFehixGScRRz7jRDdDeMhuCOr+3+52EaynBLfxMo++VRds4yizbQtuqfOPaKfb",
-	"eQG6Rf7zilsXQJeuPlfoDa/zsZXFUHqSGO0gzOVi5L/2EXKPzKaZkaFUkKf54e9KMyjbof+7vLxtt5uX",
-	"l7edN5eXty/eXP1g71wmbtC2utJIlJr4lLCpT3ooZBansiMvD30cXkOGM5zyawD0dBinEfNic7BZH84q",
-	"HUi3rQbynW1wlnYVLrwkTc3ilI/lWAIaxoJwB3FlpzrKqtG/1OE85Sr90UE8lvYrR4MX3cnAQYPOZLsd",
-	"yH/sttsBH7TQIZjYyqpBVMi2OjCBFz2DjRfdScGF2V7gwvzOuCv37ybf/z3zK8j94vl7vGJejgNMLcLo",
-	"Paa+cQYcIMlFcES8BIEmImMceXCWg3mBcLGH/0f/arnAwnKV1XZyQ9suLTv/n9Iyf+44ezt3/1N9t/Ny",
-	"374Jj7VDyao1wrEe+GWSbZb4jExqQvl8GbwxtsIiiZDbbd1aknk73ReAQN/pvWy/7Ng6OxFiasOS4wR9",
-	"OnuXBHYdnp7k3yyf621t5T7QtketaMeS3W2rvX/GBST3/44eCijJclzmFQsHuP/yxd5S91zGy6UdXDB+",
-	"mxx6Q4nvHUcRi+zuDhpO4/Q0ODkCLmp4HrFWABr6BPEQX5O+pGUL32ex6LNRP8LhmNim1SPCuofyJ7By",
-	"BiUvEAxNAcMJRXQ8KXCC32MSK6S6NmTyQdrMkKAOlEvZsX0dDuAWV+WF+empEjKSR6m43d/aV61MZsZv",
-	"nSt5DwqttJL6cvKSqi7YMkUFB7YuL11u1U1HLUMyZ7bVhiJDNqmUr3NUsMGGEcOei7kwqVK6dV9nGiSX",
-	"aweqYq+voDPBsZl/iwoS6jX++/W7X/7b+OmAFHwi+9ufRkwQHcNpPU80Ya/jaEl0k4+HxJcUrI6j+zTs",
-	"j3xJOaqQX1tdjYh70xdTDuqxPmMy/VpafyJSZ0QuC5WeqQKKRKTVIx/PIUFnV65yF8745Ccl2w6mED6y",
-	"58hlx4KMpSlIbpWGSw1OdjbW9pGScjLkYPHnashYjjC/zsDABoRzPCaIYHdiN7lKRGWRKiFSC558RO9C",
-	"dZYxJiJbhdjyiTWCS3OkurSA12uCvXeqeRXJWg4xpFUqaR9hBI+QbGoPnN7stPftQ1o/zWi5aQYjMkk2",
-	"eqcsfOCdalXeTSUVSFEDRxOsnMyxCm0ImUDYvQ7ZzCfemHiOoiDsThDwwsUFgLTzZFkoZn5PV3YNa23V",
-	"nIhCNm5EXEJviHeA2qC5+zSgwiAg6zOdVTpoNbjrZCdlysXdr0ZJ5NUkbTCaFNPR7GvpI4CW/BXUA9Hn",
-	"mWquypzKybBEMz151lHcEAUiLCb/6N1mZyD3T/SBtbkHRldBWUADmJg8VtcglXgDO4R0KkIXC8miPLxb",
-	"JpB0tTqlTTywfFrwrfuLqwcSPvma+89DGG1AvuhhacXtWcsb3dXqbn5BsucxBEhdjLDiLlg1hJZExDAC",
-	"jsYakUXlV081pr/hRJk6ppoh6MAaNADDZZCEamax6m3WVU3zpxAMUkdJxglXyw0E3MB6GHJvexGbTnPp",
-	"PJktrbuzTrFT+/LY0iTyyE6lTImldlzGzSXbrpApAV16hyviiUc4yvBrytGQTGjoHehADuOkL0Y+8D4b",
-	"LbaAVQGIrAz0ZR8a20sNygTT4XPmEe0nkBddFgRUSD2AjUYc4g93Orn3S3aU3tMxqemVtnlfo9e+u0rp",
-	"UddNsEFKqvHWhT/THojaDMZXq1PzrP8eqnAKflXrIA+IXZLOXQ1Iw4wyacpCy3E5evKSj1dyteWJPNDs",
-	"AXEFle/oaTJ5UoKw1wPJa6S6yr9CNDKhm5LrZcB1YO2BR08jMqK3pm7CGXOviXj/C4oI+FBURVSt/pRD",
-	"YNTmXa+UyOeO02m3F/Clj5E1KHUwoiMmtW2f3kilUkXoaKnFRnDmZRi/mo/vxmenR98jFimtBn1nHMTf",
-	"Q2N1mKxRr7IhdDmFXH7VGi+XkdRr5KxM8HRKQnOijXXxZTO6eUbOdvYSseUgN+aCBQ7qtDnabnPUCVA3",
-	"QNsB2gnQboD2AvQiQC8DtB+gTjtA3XaAttsB6kxQd1LeCcYRV5xqSRgeFD9poYzrradTpST5+CwcEy4c",
-	"5LF4KOmhpfvWS1CdQJ80A3JUqAvmAkVkSvAKCE0pHGQ2e2ZvxxJIkLOZSjEEqiuU8Ex2a0oyjCRoy6Ui",
-	"R7kd0NlbpnAuzYpNPJvLFAwRzc9N42rlYiNAcR9UGK+nCycrWW9uDkB51ZUgMgbaQPMJhfiSKZpRimcq",
-	"WJHQpRoAcl+u1/Ur9qF+c4s+omm6jtlYYhMnkIdlOQHjdBwSD+3tNIdUlANu7h9fU8yl6raXlLPpvKyI",
-	"sDnhPCaevaINGkWET6pQ9iw64Eo4HuuANC2AQbKpej/Prm3Dmkrh6sKYvjt7c4Re7HZefF8CBpQ2zrH3",
-	"+vwQnKM38Ku7u9vZbziNa2VOSWPoGsIqP749bTiNGM7EOAXIR7lQnd//efjPt7dH0eh/z/svLua//vLT",
-	"x/GLiXtziqf0vR/NTjA+dX/6dMZseHUWS/LQH7OIiklgTUOCbpYM4ji6sdcatWjAx1oxsba/toFCvIWE",
-	"H3t7Mbe3ly17aHB8NHDQ4OPb0wGUejw7PxxY3xPaykl5sR9za3NYhfLEzfCcowGnY/tHbm2uBBZ5NMTC",
-	"Pn3zFZ8oEO81UO81hGTLtVYdryBjCxf9AInGWqdWaRZEUOAq12TOy9tTXq1tocmts8wYhRfaOpwHkrZk",
-	"GIXegeHz0HPlaThA6hDC0RqSY6QvZDFn9Uopv5nLfH6AfMaus3ZGilrpNN4ffjj88bjhNF4fnx+dnbw6",
-	"ttoc7xLBa1f0Pudssu7L9UL57GCt2100xTTiLfSWzDkKsHAnaJBLemg1Ie2hezdw0A32YxDpct4MWn33",
-	"ZTaDHB2i08OLo5+M/qhsOhX6GeCiw1AQHGRBR5Xszo5+u2tZ4Hf0hpyTiuVV8q8JEZNgt3jkhpZg4E2R",
-	"5V6js99ttVvdVueF3AmxmEjDyK0V/VE3SsRYntovWqzIkkSiFx5T0KuEL4v8yIJG5rqx3+tk35ceXUqt",
-	"CdCCNGgZCRd/ozK8ovCFmJOoj8cw1sZ79gf1fby122qj7/7R6RygdzSMb9Hty73+3s73FpFj1qQKVkjF",
-	"bqn4yCEZx4AUUMj5zi1nZufs2eA5y8v9UNBeCQlYjBLIroSgPQ0mpYACtcKzKdjT5eqR3lLrY5Guczae",
-	"ocMlH4GGqnOrHoznKdMagQdJkEoNluqAzjhWEFaeDXRkKX0XIlqXFosFgZxOR67P2arwqR8rt0YWas6R",
-	"ydpn7Bluu9x1m2mcOnA3CcWU5f1P48F9x1xszQDWyd1yGgJMfeWTNXlkLOSFrF4SNpzGHxOrUvAeU//I",
-	"GoqqsP89YkphE/jWgUqP1imu0qTutNNY9ZFUdERECylpjZ397kvgkwXoi6vPFWdM76s6pEuZDYjsjHYp",
-	"+TBPA8RCf64h4ack4ix00CDFXtT3AahG1XGR3L3kov5cW9gSFapuCTCvh2vq6+VV66MjPA49XEYoV3u1",
-	"FxHsmWOP3iyiAtToXLyigulWSLmNFWVvHmF1XaDQtbAuVxdzxOQJLGqskglqiaQMBLWfbLuF7EG1yhz/",
-	"W0LYDSAkUKPk9hrzF2nM35blIKSc8ZsvcVMhUtTO0LWJAImVhmhw20yfHuSc5gWEwYS4SuCFBb63Fk52",
-	"DfB4gxq/lpiug8t6akqkG1jWTQS9aUxEHeyWlakw5vzirS0Y35MNOOkPyvyxwPgShvTHpFHDu77uPqkN",
-	"IH9nnYpgaE8B1JtsNmFoSHwWjpMTGbUsT8XlpeokDcU+DZcw04IQWMTY1+TOT89nP/GEzRYnZrUyBMu4",
-	"bS3W+tDMbBMsRq1AwmM0X1mbk8jts1y7Vu0eMDJC7+OnUaz1wYzVpaOQD7UDrpjUw7y5AUtrOPCzTxJ0",
-	"xQTJkEXhUrainJS6pF+z0253II9FfVYpbC/ewBEPnPR0D/fVr8z/Gk4jH6+UXw8RYRcmdugqDBAVnyTn",
-	"yBxgChoQlaLD6R+kP5wL+XPXaahZWDSIHUAwgAApTYqNctxT6TwW5s+m18s7oLQMcpM6QBzP7d7vwuQv",
-	"JpIcDOZdZonq8RxoPmG2TVMAouakDC2XAaLu7XY7nR272xTiC1boVMnNvVR1M9Q1tme0vc/Gv1jnPEue",
-	"FtDspNShmgU0xjekCPJbh6pL3zVkXjuireTuW+ru3tt+ubPUmy2FF0rf7WR900WHc373FZzN4F0vsSW9",
-	"RYsz+wvEH6nT1dxXFoKS7e3ubu8uPx4usAJbRCcbiSyMPdBptlRSvf50Ozsvdl5u7+28WNapLC8qh23I",
-	"9UqwxJg3z/Vgd0M9SNlfTVwNWzTsBR5bd9E9woPzwEfJZnQSlHhFQsmOUWyyJKpyc6w5SW7TlCkj5ZnZ",
-	"6VkgXI98bPOwZ+HukwA8sIXzNXJCuYy+SXTRRWt8PFdyJsIhV/D0OaiQrP8IXr1c0TF9SOqPqgAm3UMV",
-	"JNxCh6q9jtzgExYJac2rohE49BAX1Pf1eZXCO9dYWPfTkZSa8qRK0hlxCZ2KKsCC7GkloEkAbRSY4f3U",
-	"mlRzWa6WaGClxWrIEjGWp87WRgRSTdZ+T3a+Ot+qw4ruy4JqsYtzEnorJ9aZJSppjbmsOgAvb6FBTv3R",
-	"3mAWojcnbz6qQE3u6HKyGsecEI94B2iQ6mbpU6+P3x3+Uz8m+cPF2eGH88Oji5OPH3ROi8DXAFubsjmD",
-	"eV9tUditgoV6fV4H36TKnQX22d3v7rRfbloNX1/pLcXawFKPqM4fMhxpOK/weWYm2CmFPawCA/RX6/FF",
-	"GmmcCStYUQ+viEvnAs8BpSkqGRoqhppETcuJdJ0xmcCOv1YAT35FOrVCQYab2RrsGdBpd8IYV+dYC7jy",
-	"UiC4Ks1QAcvGw+QytxVH81ajzj9rkWeBiQOHsHHmbJH5ClAuB2GdC4JGTNXPQ8M5GvwwAOj8wQ8D5W9W",
-	"pe0L24//UHTRdRaM7rvLyx/+tOWCXF7+8Hd7zGeSq2RngHGo42058yFHoJeIAVVOOAH61qWkJbPSAGlr",
-	"OpNXwmMhWbAoBfNURm1SIE2VmEspxFIRD0l7a4u5ckV4lxyQi7wgbfsisksOVC0iYzUEOB9o3BdwRS6n",
-	"q4pPpYrAo7m/n3UkfY5AFvrnk4a1fPSFHL91AvafdVB8noxX6yAnoXjyZPJCmWWz45Z5FMZp2eJHQxbJ",
-	"b99yqRK5QxwV+DpkYpJGvGZTsaGaD2TaoWul4mkse+DXf+EQaG3fXZtCNkkZWyXwSG6oBSqzgJfYUErS",
-	"HX1/xJJkF98DtSRJ/jxI0/IpT7NEs8eraKAmKG99qWJL0maKUEhwRLiwyM+UxXChqs1MI+al2yErYe4s",
-	"iYhfN2jHFwOEUWas63X2a2CyZca3iBwfmhHWRQPJin7rIbtCI6WegwLsZar4SJspKdbBk+MBdOhzpqtz",
-	"gJnARoqpIBYiKLIYFQyfgj5aKJEAMYMvnU5F2GDSw+WO33QwD3fInRogT+PCTb6/iRzfPMe2Ml1dSnNZ",
-	"4NBXl576Tdt9REb8tBqlLSbt42EsJlV4wPIe6iIib+tCV0UwI/Vkg4Y32KdeX2FAyzbyRj//Pl0lDVEP",
-	"6VrluoKaAfa14B7Ze3b25gjtvdjZly+Ql9Buq5s9gTPd0akiUKKj0EFzYRxh+B2HOBYTFtE/SKZVHPJ4",
-	"OmWRVFuhpakkbR4H94r1GM8yAwtRjZdnI6rJsDFLEwFs9xXpbI1C/K7aLJliXNgVaSW1RKZxXBuL6buY",
-	"R39y/P0qgEypaCiT3xT/HpODYkQkVF0zOUDASZOrI+rr/Lohh7qiYQq+MS2GRDXI/OfJyb8ZHW7/fP2v",
-	"f/z8x0nYLjr1ujv1wF1af2tWeJ5PMeczFtlqhYfzYlXZ1IPKooi4Ak1YxAkawjfnWZ41Na9d7GNtL+jR",
-	"GdHHgCtDpgmmiluKiQXi+3Nl1Gl5c68Qn1ncCkEV5HVueFBmNArWqE8L2SMJpBuZITPjJXwPL5ckUh1y",
-	"myxZxfJK7W2qQi/taOsLj9tNKszKYa/TDIEu1uF0O/tSJGjkyfusi6M8pCWEI/CYDnoaxUTp1oo/aVCm",
-	"fEGBCeZwRBma1SGArqMcClk5MCWhDhpRPlmnoeCGrAz71MdhZUUs5SgwNeBZ2EKDgIVi4s/7I0IstbHW",
-	"9LKXKloV0mILlMok1USKD5qw7kyRJ9B7FFCcVBWA9GKVFSfvNHq7qSNcI5IlRaf0bygrlY5UI8bpZ97U",
-	"qSWV85E/mvd7nWpSlfmnF1GsoJ3AGvRxmGSsQeaK1LmSOP2lCr1NB8hWMS0X8V2hFpNZ8ZpWnnzwHZCC",
-	"LeYyu+x1yxlWx7jnRZwmnYoagesVk1rHObxBJ2vet1oqH5WpO5WZ2GTJsjmra7pNNRmUC1hIii2ibGZr",
-	"waVKjbyalnLsODsVgHUp4ViOV5W5JVSt0IDwVE2Te8eCekHDpUv9S8wEfisb3iXcq0qfxuo4Nx9eWYjw",
-	"3NvJmnz77faLzv5+d3fnxU57f79T1/arU03zd9nz/NwnvNZaWrJ6YNlgw6Uvs/nNHDXXSclJNZFVtLTc",
-	"EwWU9XBOKBDJT+N/AtZi2UrysrUQ75LqvQeZysCm7C4CRgBIcnIn2nAKF0iOC1M3WH5YqlwFI2JKItMf",
-	"ZIpQIlOE0lIp/j+npmytTfacKsMuK/yaKRebHVMlXUuRWUHbGkBkwnxP51sKGpBNabNkNCKuoDekb6nN",
-	"akN2yauSFfVNod+g5eYHtHAHbKJo66r1Wb8cVbi4UDUzLpOn6tf1XFnLe6ZVUzUR1pVsIF42lKO+CR12",
-	"SVnUAj0k411fV80saoWUlbozot4BwvqfUNLeJTmI1qLQy/GLrGI7vK6n2Jp+1VB+TNOH1IASdv1kalAG",
-	"ecAiMxn4jbNOFw3Cod3Nfe1utrtcIjb0SWB38O/v7L5AU9UCqSJ33O590874tBZenep/4E03IPqepTjh",
-	"Cu/ShQMNML9k9YVLar4J14AmEfl9sVvdxCztQO43FUDcUuMznm/KASbWDFxPrTWWcksNdctM09196jmq",
-	"WrYK+EkBGK6htC0s86gQwomn0L6k9uFkKz6O6G0e8Ktw5GKDRvN9VbhRKzdS4U7OXGptw0zZTMs+rKgb",
-	"eTFJ6mlCcV85EIDwESpTgxvVsjQQMBmXswbYGmAYN+7yBGbLcGVoDBBHDOkzrQOEfc5MKJQqTYn+0TxT",
-	"72me2BFDAZa3D6LVBhupSvwKhmaYiizeOGSWiWhu/Sog+DYPR2JZLtHLvZ3lJ7NpwF95QX66uDhFqsHi",
-	"L+3u72e+s9O2h8irnWn7EDeFn5VT2zAy7QoBO8Ozr76wstrDRO7A0zrUP4Zs5YHZ4gPtNcdzjmYJvI7c",
-	"tgHBIbfvo2QO4og2IzIiUhEgSx0K+iRUTUE25i9XljRHl3YJkyFj60xm3EkmgkKknLAsYb9e75A6bV6Q",
-	"+KePKViUOS0xgJAghi0nvMWKMxasXq96NmmI4kLZ6k1Opt2JpVZYd81MSwVxQQCFpf94Lo37GSTT5DN6",
-	"AY8lQjNTXFzrNUurLKdTBrmR1jJD7/DY5EYpKHc0KJbwgcOkZkd2zScGah8SVJOWtpLMxTpAi4WHwkVP",
-	"CwJEVrFxBHEQ2iOAeZpXjEI2s/Ku1ar3ZGsT1X8oU77oWSWxFmjVJJNm+psbsVNeNDV/NkKuYI/G1274",
-	"ehC7ExXnBLHO6wMElvJrthKuVP8kMZ89o3hXkd2ooHs4j8Bh6fSxrpfEcKntDbhLbBvhXHZe1WYANe7f",
-	"jIY6X2xrUM1Ot6pZ+QOeeTyuIKsru9bK3HgKeWcossbanKummz23WRO5d6mMPkBt0EcjLMq5oRuU0dkj",
-	"UbWA9lOnVHyrWVzblZRuEysGTIDDuTa5VGjogWKV8rKJHD1IuSeGJI/U653UxlLsTs6eHAK5IX6F7GcC",
-	"L3ceQbMHdBwlZuETOI2ye2MB9oYSXeqEOMEoN5E7ShqwGxJFFOwJPueCBNYpLwPO2MvGKXADxcHhaANy",
-	"Zf/CEdi08lKpABb6bvDfZ8cXZ//8bwW94Oh6n+rX97bU4GIQ4YtFmcH65X/CS7//e+2CcWdJSkcxhlhe",
-	"tzBmk9FaTkqAD213q76Ty4qrLJup8yEQLsFE1MyVzdO65aFybY1c2Jf27Ph+0hVAtIEwsUVu/vsJyKkJ",
-	"aFu4haAR7B7M7TFAcymwdCk8aXokGP7UJsHkZWkTSG6uRtvES8111VXbds1XW7Mu8UBVzBuoLAacgzuC",
-	"onkKRt0UzIPzBC5Y1XatWtMfIzbT0SJQ7Uq5+I2wVz0+gCD+4ws8lp1JYn8zFZxYLLmoNKwLpwOdNZfe",
-	"Wj/rjPmkMlxQVU7TiMYHaHDbjJhP+AD5lAtuoD4Nuq4coCnZZmbVoKViL6AqcfOG+EwdAd9QMoN/mJKU",
-	"tlk+V/73Q+1+t5gOAXYnNNQKE5uF3ISC87UhAgowAB7l2bJ3ploHXgY7m+bxa5MiKX7yVGeo6yflpHNg",
-	"hX5hI4SRaZPE5heKkJZjCusUqsiu/3rp8GvlGj6jGLxk7jOpzmsqmfnpvEdeciENo0Z2cn4zFnfE3ZKg",
-	"obVJdVHO531I98GJsG7CaGmHWI4z8ikzxRjKFZJjOF4lLSbfteXWRL79A5oVBanyNPZFvhMPkCCa7IPa",
-	"WaHPSzo8xhazrEplsTFVpBK7LhSokqvdQuowW92BS9pTgUP0kxDTj6E/Ry5j17RUlQxeY6gL0riGP7r0",
-	"I/35zac/Tjof6Ak/CcT0X0cneycBvz0J2y2y3W65XT/MFPuhIah8q9YZkR/t66G/IjhSIXlc+8+XQeqX",
-	"ochyYylNnJqwn3+90MkHFFQ0+9l3ZlxVp7JxKKivU0XlhJPQW3IIur+8jux6RS8y81hVBlJN7yCrFOsZ",
-	"v7KfUkX9+hj+BV6TW4dc93Izm34mO+6r6s1gFyqq8lNJmCwrYpeVJoSvJk6UoXEcepV+whnmkiBKJwZE",
-	"PVP2rBP7yz4oQ4yNENdfVQbGjETE8oHte2diF/PRoFvWNaHj8CRcUVC8x9RHuq4YHABUJAKun/h3v8TI",
-	"fAafJULcdBedT1gk5MqEKsg3BLjfNLMRrFUFAxwRFJCI+PM0TGbV1NOlycw6bXBhvqBcsU/TtdRsU6Uo",
-	"LbGVA1Yl4aD2AuaLXS1dzoQ1aE39WL0MvRPefZd61bI1qyd3Fjq/vtZdWt/8m62rLch05dU+jRgbSW4z",
-	"mzA0Z7HFA7n6Bqy5pR5gWyzcDkqC2kOD5jQcIxaNcUg5IELe5+B3qR5kcdFkydwB/32/mI6aPw8mbhxR",
-	"VX46wLdQeU3hZ3U7e+2JnMcR7qdzo/JfOWeZa0ARmYCvBoYY5ccsMrSa3vMIDphk5uumjK51MJtZvOVj",
-	"Pzeta4Px6ecSKL4NeoiSODUzUVkYPNPRtd1EyWKXOYc6qi5qfUu3Wkbrk21X0PoKk19df0+fonskwNJM",
-	"0Dg5U8LkftZAskWf8H237LQIvZy+bQm5xxE21nP+c6UsAjUATschpMhRMUmhgkbYFbl864z5nO/xkteK",
-	"ScTisYohox4JBRUQ7XlDM8UYTJxC6M9rQJzlhlXoTjXRmYXegD9EyVMrdbQQxEJnIqkNBLWC91ZRYnOL",
-	"GLZRTA3fSoE0iiAqCXwNgbhjaSL7LBzr3B9d+SXAHnHQoDMZgPL38sVeuz0ZHCDmyzWS1C0fV0f/Lmmh",
-	"MPb9FDiqACi/086J9K7TkM3xUI5SUXz2gFeViu04+3eT7/+e+RXkfvH8Pf793+3Y7F8PvVcRccU58yHi",
-	"MZ+CbZfF4vAZu0bDWEAuBCeh5xhgMsSirHNPOxAS/SB5W4JnWnGMprq1eR9jQWv6MRj+VKtw5cMrEOvJ",
-	"dj1D9qWltpCMszdHaHt7e99Bny6OHISV20fHx0eEIJV8BpVuqO9TRci8WKCsUpNNVHPZsaagQTmk3Wnc",
-	"NsesqS/KbnKBgyn0mV2T8DD2KMTClyFrXBaKiPmDXuKWc6DqBjcFmtXu081QxHzSQgMPCzzoKfgkKVg1",
-	"sbbQa2WcouS9+dgjuCZJFQtsJ1PZXZ25sSKZGpg3BXqG3Ih46hSf9zLwYEUnbDIzqk9OQz2udH7uX/df",
-	"/BJ0/3HzYef69I/9M7H9zn35q5c2U8hv0JT3j/9x+P703XFb/+3ov139d1v/3YHI6wSErWfelemxxcOa",
-	"WcLFlWKy632XG88KxaDzo7M4YiOS5KHKWUXvjPSEzCBA/XNZAInnkKryCnPqbsTSzE+ezbAFsGNolKO+",
-	"8ixf1c9NuACcJoOdw/E1KBeK5nw6jHBECT/IRUNoTgARWxPGSXa+SpVR28ss6sygrbqTKSNUlDcQ/vUY",
-	"tRKUxc2m9S1uqRKZQiy62NxOZ39nu71TXecgiU1LAmX7thoKch0avUY0M9WQ5Lsh6UuuPXT5RXdy78oI",
-	"ehk+fDx7f/iu8a0oAqsZ1AHUun5pgwLRlJNTojHhwqTC9KDOknJ6J9O++LwoJcOFZ0ZfPK5rpq5YcUet",
-	"VJ9Cbbca3zqVDe/SPVl96mLq/p0oDXkcsZkBt+aTiIbXS/Jcli5ehhfUt9Qfs25DnYr6MKmbrKafI4K0",
-	"qr46QswkgZu5s23IUuEFII/Kog32Ogz3rb0AM/MKC3diM7f5TFEZRkPZBI2JWBBSUlYxVNIDGrFY2mq5",
-	"upWYXxPPBLvWCkZRstuGXCdViXBcAQOv2InHwGgkt1TlkNb/otn3+a9ao1fSriye6h/XgGKFxEVVxK9s",
-	"Wqal+BSw0jyQ42hclUSobvx5jfGnleI6hq2a34XJgcyP32Oib0NUjSVKi1fP0j0C7pQiZyws3gN8bDRQ",
-	"usfAQcmeRIMX3ckAfdcJpNX+8sVee6KQBySdACi3gbD73gGFFQ2i2aCyHIggOCgE6hV1sYUaVl5H+s8r",
-	"HWJRVvTQEi3j2agvX3CtkNyWvpc+YlbH+cJ0kxX1hbrhpUZXL8tBSCxSwEYqyQjqkUDVEQ3okKY1yP9M",
-	"ME8g/2k5i7D++RGbrnR+JPu2LIs9MZOLfsrxqtnZq+S26fR6i+jfUIVyUxFYjiPpX+UqLw/QVWv+cHG5",
-	"larQI4TjrpJ2lwS4c+oR4HWJ4txSdW00wyYjemtUtTPmXhPx/hcUEY0HXoiAXZaC164H47845S7le/aT",
-	"VOUn4zrpp+zkdZR/Lf9LNsqBTMykft5wGrMKN69hQxVlYRMUi6QgSAZZ2nwkcbu8OXnzseE0oCB0w2lk",
-	"CkFXf30TRyGw0gpeX+piWTy3gjplOMPLvIbU2XtZ6/DwqyvX882DU0Pt+Q/xqtiO2j5x6zn5GZtxNJxL",
-	"q4Uyz5HcIUQeDUgILvcDBImXbIT+IBHjuWP9Fjq+IdFcodBoPK+B7JfcJn19GgyJoSMaYh9OY0csQjrU",
-	"DspDo4FgAvt8gFxpRwFaBYjGMqBf/r1LTvjKGLLtfItxhGkIZ1Rz+MXiaX84TwX8VWL3//a5gae072Jf",
-	"bslGt9PebTgNuc36Ae9zwUAMQvED2HsQaN/otLs7CgpWXZR2Xvaqy8JQTUJfH1/qd5BgKub9KVNfa9ca",
-	"jOHt5tMasVZfNJ9uq9rJkiCSHguWfXO39GatNKXSE2Bvd65zXzLXch+Ci3u2lnv5pndXdbohiQREy5Mu",
-	"xfoT/QDzZkFrLO6RekcfqwD56n2zLJcCj8mP0PIuu7lqqqzw+GvDg2y662oqMLzvjM02qwUrqq03ayn9",
-	"Lu2nNn54Sc3W8LqCJdwrM7VOefGTrzoLNPT8J5fC1KBz+oeqM1dUJHhS9w+UCigtltEskKZ1dVNTcw8N",
-	"feZeczQk4xgqp+ygt/QVtNmDfzoKJxGn+msx2uAbOzDsoBTfkE5NbXO7OHcrPWhSzFZ6BEZQ+xnb2tR+",
-	"OLd+K9QyyKzx6k+tNr6USlYqWWAoaeWHVutdjhZXf2qVj5WqHqSLUJjcDO1laSo3MfkB5wdS6KCT2Td5",
-	"kintDis5Ztawkt+mos3OcEHllpo2n/pUoOE8a6InXpFEO9NiQHf9moA08DFX1Qk0zKXNas+I6bK9CC4R",
-	"E2CjrIOkdInsoIPcWCAaok8XR9n+BTSMAQhrwuIIAtOSwkbVnZDCuYwmp8WScSiqToB0kD9dFgxpCBaP",
-	"6Vdqt2TODNFheh0ObJJbgI43VEYnM3AnHiMKQBtPp/4cfYeVu2aC5VWFC/V9+iASjD0rkfS1GwubkHJ6",
-	"m6wYwffsZSNs+WXlINU6H0HbpxGoq1kbkrEtafyjbJQcPT+muL5PfE8Gf3gJlrtqt552sIqJst7xyH+I",
-	"BpK1vr4ibcReHFpeL50nLkGwyB2dyLYrnCf+L4noiNpSTA59X8O2cgiiJ6b21IhGqTdbYYakNcP5hM1C",
-	"BHCSJtFkYzAhRsfqfW4si2hfL5T9zgJFovlgY0J8nzWNurc4YHcD8CVGoMNnHxKjJDOpC7HJOY+J95bM",
-	"nxTXZHWhdA858UxAVGpJh+pD89ooKulwS4GTVcaOjbEBQ5mvW91b8noVaEHHYTOeogBTf83y3o9atHtR",
-	"Ae7yNGUyus7le1T/hphb0x50MiVVBphibQcm+yJJcMplNQHMs3xxo6dfmytHBIquIjn5XfjXG7Mxf/71",
-	"ooQbeZiBiVKLBAtEQyfBi2IRGmzddLZwLCZb0HCgE650Ak8+jyrtXsLy8v3T7+0rvCkbqm4Gp6qX4FM5",
-	"6BwH5JwK8rdzEVFXOOgUi8nfTNcgrDQE2Al4bxIAyP2YuqSvP5v2B4Mh0ri7g4KcI7aghI1cKTZC5/Am",
-	"KRnhAM6Hg2s4S4XoAoiM7uliMU4SomBO3pX/YUxCEmEhha6cbSpal+Fl2FTnfogKEoBdPKDewEGDNKxY",
-	"/krjiuUvE1g8aCF1dKoDOFwcAmoG6v7f7rbyeQDP4S35nTeY+nGkOzOQBjl1weDf0kVz/vpvzsLBgVxU",
-	"T9VaV6EzLXSoo6IUQ/kL1xE2sslOe6eFdtrbaAAlVvrk1gXNYiDl1GWIND68g3a6+2ggx9+Hw2jdQsOk",
-	"o0/hdSjVjJHKeobAHeULT0NQksIAXiudN6xipV0cRZRwNMgWVhoc6NsARiNJhYRCDpp4UFKcw2NzNDjD",
-	"gkCZ5QF8I/3dPGU+deeDA+g+Dj05ot32dvJgWlBpIKdJfQz2CAuJWlTVFMu1YOEYDY4v8HjgAPUkqMol",
-	"PF05wNOP5xeArMzR4MQjwZQJErrz5lsyHzjo9PDi6Cfo7uvjd8cXx2jCQhZHaHAyar7Hwp0MHDSLqCCq",
-	"iD8aeNG8H8Xh30QUk8GBSjyPCHYnhBswZzk6/cEZNrOBs6Ma6JpOkGokh4x+PL7QWeAYddsdk1Y2oipR",
-	"3OAJw4gGt800Aw0oLK2eBCXeFevrocE0HvrUHZi6LA4acOKPBmq/CYaGBAHBOHDGTXxOkNw7CQAwpKNx",
-	"tckQyuSvY1dkC2Xn0YHlmhiW1pdvGphuc0GmzXjag/iVAQpwdK07r+sjAjAOxCxIrTnsISxfzln4F24Q",
-	"unTIEmBQswh1dpFy7/Fk/jQHBsYLq59wX/39wYEcjo910v2YCK42n7zfj6dJfrnsOJQAcEnIs5nQh1O5",
-	"4s1uC5xCka/ZM+9tbc1msxaG2y0Wjbf0s3zr3cnR8YfzY3gmLcbVUDyx4TRuSMR1vFCrrdqwKQnxlDZ6",
-	"je1Wu7Wt7JkJiMSt1oz4fhNWb+vfs2ve+rdG6x6r6Hwp34EvSWOq8SMRP8+ulfHFp0x2SDbqtttK/oeC",
-	"KKyeLEMzb1QSfZm8h/eDMCgLAYDkQO9VRI0r50bZTCN6Q8zytVR8ko7LtX8r6fyWZsM5jaHR++3KafA4",
-	"CHA0b/Qap0D9CjFBAUBkhLVi4BDvrqOmpGTDY8hFkMQitZPsRmv0Gmo7wTdNDbPPksvfLZp3KMR3iseq",
-	"dn2EoWqvrQDwUabQlpYliUyW655KZF20rIRdkqxTaiHnxUk+1FDH+VREGubKI/5gsZFVjeCF1CTIrdia",
-	"iMDPd+oybre33f/PYy5E1MkGcImoG7A11IV899Xtrcz9RnbUxf7dOfaqdFAUEnAiNk9zGlLdFNBbVM0u",
-	"Q28T4k+X0JtkYVPalMRcSW3vKBfKPczLxGYbW9oEbLw31BckOpUXG3dOOULYn6vNZMr6Aex7QqO/xwpQ",
-	"zuSNyJvKTKrHQD7KBxTcZfWnDU4IlDiCjCyajcqt6EvBbKvXn5zVu6hPphtSqFd2AW7W/rZaxXOhUSqW",
-	"rp7kL+f0D5KuXY0HIGhEP3H1gJJBDQbCzis35T12YrL35BeSqgBZbm72TXmHXZN5LyJYub8Zt+wplcul",
-	"hrDypnodzc/isPai/IqpqN04o8u+JfPsMoLi/op58w2voE5ru8vb9Bp1+oGpx0Y5r6M5iuKwl9GPpfpK",
-	"BZqx2PegeJLURalnChBfk6kASuu2Oxvu4K9UTBRihq2raurAe62KyMI0SRum6u262Ra0uXMa75jq3LL2",
-	"STvdi3vtKNXtDLBK/V0FRlNJdG19pt5dEutOytvtNVxfc7upx+rvoBFYeLXbr7+by9x1x1JPhoWaYE2B",
-	"hVFEdKZVC/0KdqO2Pgc9XTMOqFxnAXib4KFq/sHsXnfJnUpVeBPLevUkrOYNi8P1d+8GduKPRKy3KIl0",
-	"M0ny+VVRCTJf5X57KDGYgIc9EzF4kZF+4AEBR1CSn/RUFHukwRnvwUlswmMLqzSNrYjcsGsFmWxV3M7g",
-	"/tdG2ffRCx+dMtUSeC30Sle5Uy5oJePIrTBV0cE2dn2mb6VBA1yfokt5CJBjGiJTrb2nM3yeksrVEDWM",
-	"nimgv2FCZ0LnMBpCt+x/31NAfiy6zh4xjyPsJlGK0mK/UQZ7YavAF75tlYeXHWqmJeU9A5MpJDPlzH+e",
-	"NtNF2sVeBlHASf6tDnydFH8AXE6Ocg4phxsckvEvzew6I1Nf7lvFVYZzXfuChWRtzhJ7VDTJDeDqLHQf",
-	"yobHqt2qnOBNxILae++CLfQz6hMtyhFAASNPhX7ZPGvQoOjYW8XNfdj8Fzi5/2pzctu7p9yf6ewt6JsG",
-	"ulqrZ1dpvr/dBb9g8qSc9BTohe6uOkGs6KnA0ZiIBdNoweysAiaomsgv2omZbIyHd2T+mlu/XH1FR3IC",
-	"qTJBsGHuyMqjwsIL4Lq2Ai3MINEybpLwJLuWoeIE4KFsXjSU/FXRBhCnMVEaP4VgmFAof71sNMF84iDO",
-	"9EmcNlAchFFEAnaDfShyHSIachJBAgXVyGst9CO9IUhyWl18NvIpiZITdRqiAZyDAryxUhIl3/A5Uy9Q",
-	"qqOWeHLu1NBVkSc3FoiNRvB131fXJO8UJEQ4JLOytqQCufKM8kE0BvkFHTX22MZm8mmaF2slvTMWLgs2",
-	"QvRHE+JewypJUpH0QZMkGqBYvWzr0ryYbBkw4mZEuBKAVaYjrKYpNHQGrVeVho+pXOZ7WotYuhv7+BHz",
-	"yLl8i4VGTvT66ZJkChvKlLuSmz/A1AfDJAQuMcPzzZ/JHvJrHaENx7GCIU5EoZ7Yaof/doLaclk4ogrN",
-	"o+IwSTX4QglL974efe0sLkcFcXFEHADTTWrv6e0OmdpQ3E2X4Ns0RZyX1j8NZsqH2+pw1TVow8RLLuAy",
-	"0MBUIt0cGTyQUDAdtao+uopdoWSqCiVV8ERg0ngHcv8z3zO3VEQigMkRE+o2mzCfGKLYyOJ/LgXN/nZ1",
-	"l6OI41tdTEZkKr3qPireURzhelShY9Oq9axDVcUwV8UR62sJsY6JSK1eHbup1US4JGhAyoqLLin5nPmN",
-	"7uIjqzsLKFt2iHiIhi10TgS3kMcDcCdVvOYeBKaTyux8R77+YyweiuFUMP5S9eQbpuP2RY5RjFlIsl5f",
-	"KiYsFoDN9cD8wPlcYAm6bzxh0Osuh0rNqdjvJrQ64+cG7xaLwP2WVZ8oV+G6LfSa0XAsDR3FOjnwTsWj",
-	"pPyy7/1P02e/9z9Nn5P2emhRT3tajXTAYkTAjoUJv7bruQ+p0Waqx65JoCokuppA39iCrMWEcjUD+Zhr",
-	"J7tjTKT2TCdLBji6Jl4mDnzQQuCvUkNRgd4QAS6Vw4TxlmlZlV591rSsuvjIcuwdvSELZNlFZmmUzx9c",
-	"/LNNWO+nEbsxqMCZ4rbLaZITf5SnyCR3006P1RWgWuhtMRvMUp5IUq3WlYbMmxtgxCFTKVC26L8Lre89",
-	"Jr3dNmezWXPEoqAZRz4JJc/x6pNCrsTWY3uPQEs2wLxWMtQ2wgeFpaoSAr4bHEFSxZHKHOmhkDUhkXzw",
-	"PVDozga7CEQEkflVPTRH05SbsuLQhc4jdgFyG/XnHXPm7SCVnOoB+wXzCYxVKW609EmS05mQ5jWbPYQJ",
-	"nRhMaXCg5uN8wiKBVLLkGgKp7Ii2uV+/AH3maVy3CW7BYmPmwpwmmCB3RwMwDyCxfuAoWCH9U6X360Q2",
-	"dWYM9c5IRCrtIjTIJ44O0Hd1U1G/3zy5vqEh5ZNcBvUmPT4u4wsOVn8k4ggarEqu8qn3LBSTR3DvqB5W",
-	"sKIh9X3EGRrhaGMHXBgBAhdy9dSYGZff0kVoCpOu7+Q9+/B4y+U3S6f/iN88wgpAzpPuTpryBK9z4pAK",
-	"5/cYQx1aBwdSbb+MLkM5MDz0SR+QVqBZf+fa2dYI0i/bstGKuU6+j3waEqiBHHEBP3TcByDXa1+ry/w4",
-	"CLmDZgDJrve1OdNjIyRn4B0NlSmO3DiKJPdsobM3R2in87LtoE8Xb5ovCzEWR2pCmq8pnzJO64RQ2B7Z",
-	"RDRFmdgcqf4enf/v+kSnygdUUdt78pCJlu9J1S5V2b9PGQ7364Rl85Bp7rROm6lVNsCSGOX3ZHVpf59Y",
-	"swfSCt6Tp4kfXkY1zzJ2eBaqXAgWIR+H41hl0dYlqGSvArjDwrCn97rNqhT2rENW1KAeKe9O4QBA8fVc",
-	"WfVa66WWKM9iE8108cp9SJttIuX1S17vZCoeacnD7NSbRc5cLK9zcrNW0uWHDKzsf2beZTIDT5N6mS7A",
-	"882+XNjHLzztEuWAlVfbYPn43/Shrc8hr5GBuf7eS578loe5mTzM+xNBdUbm5pb56qn40LNJzbzHOtVK",
-	"0vyKt+QDSs6nsbYWUuzzT9h8KLmzhV1/Sf6J6/NN0LclKyKKfcJVjt4tdoXJ4phGNHTpFPtVmRFJg/ro",
-	"La5/mjx0t7A7eMhinehyTUNP2k6RrhFf1R9zf5XumLrzX0Eehus/okWrFgmKC9n2BJCzJf7c9euhyrj+",
-	"I/DylaybFRn5o2ZQuv4TIdC4/nOGn7H37gs1fQ49D2HYdvW22XJxk2Q4CcLF4ixqHUmr/VejOIQn1Xm6",
-	"xvZEMSeqAljm3DsbTKOK8M9UBVGoGlyOKrkgIOg2o3M/yEa7eJKwEf81cemi6CVP398Ejz/k12qZzMqq",
-	"XSs/4a3E4xfRXk24o0eRA1IreSj9f30ZU9skX2x6C3xNQoTvlz+U0MYFvlaKsGRE8NaVuNECBKRHXumr",
-	"xxeLz8Yery9E6mEk/adv0gcRNE8EpmQn3edvmG9KMVLBs01IWBwvDJyBhkeq3cbt8l8h5kR1psrczRz8",
-	"VgMeLwxsgte/M6+x2ONQJEQB8/o+ouEB0itmouEqQRN0/Y+6MbmZWiRl9OeQxwGJdNxddWd0LF5Vl0wp",
-	"knpdypSEKXfpLZnb+tHLRHj8hZuceqll36iY1TJGL1kO0ZspgLcaSC6g8z5oYFx2C1TFM5NbsRGlFElZ",
-	"NDfB7TrHw+J5qECMLrqUK7Y/EMliR9yPqsnDS7zTiIzo7ddxAg+T9kjuKTfHMLJH8PpCmTrgRi3P1I+a",
-	"izz04n8tB/UwX0/jnVJL9Xz9U5X9+9IP5/MbsP7+W6yZqYe3PsPfGr6Dx9qp8J1vR/qbOdK/J+lU+xee",
-	"ghqunoK5PRsvw7pLWcvn8G1zP5y0fhrPQyVBP3/fw2PIuy0fL3RHKAUbj782FvcOV5qWPh6j4Vxn5+HQ",
-	"Q7/HJN6IGfETm6ERjkqqjJSPQzKhobcqO6tYY6jiVDOM+xfV9hHszudsSMIsPIYhGUD5zar4Br1w5UWH",
-	"G4sXHQh28aJfqCaP72OwIbpCX5LSVmI+rXRV6SLBKzj9LuQTX3zoDQzlsYJvDGkYUtQXyqQIN2o5NS60",
-	"t/abU2OF9X4ap4Zaqufr1Kjs35fu1DAnGjW33WLdTj2cBOAMpdXQHC9CXn0lm/xIHk8yPPp+MiN8kh0F",
-	"H6/GZAEJCNFO5JZy4STwbCpjHO54TO6qTfB5aUGrk66O0263zfeHc/jcqqx/MQl+hr813GmPJSPgO9/c",
-	"aZtxp63HtKq9aE9BBFdPIU2fjRdtxRWs5Tz7tpUfToo9jfOsko6fv/PsIfQqLdS2AsI5Hufy5PPT82qO",
-	"BrpRn3oDQA4bztHgmszTH+BWUhBPAzYacSKSe5DNTwPI7OeCRTQcqyCPwShigX5GsMEBDFWHT8/wnCNA",
-	"XpGPOmgYi2J7VaMhxFHEZggjn7HrpF9KjgD0azhX6r6PuUATFkct9Eq3ylZ1MNOgMP+gPoajEaug7DeA",
-	"cgoUMC7Q3k4L6Wrg0AeFnypQF72nr2DYCTqUfq3SfqaYc9CESCBfoCAOIGaDIzFj8EZ4UQ6K+QCN4ghA",
-	"XfWG5GiGqWihd4xdy8kM2A2R1gpSEw+91ubLkPo+8aSNg6X0pDckmpcjyhWGhSaDh2d5ZwR7eOiTAusr",
-	"b0ozeXo2KVcFnBRe2PnrtwpElRPQMyMWj3Wrw9MTFBERR4BXVhkblhJ1w17+/sUbQFDqyP90D/fVr8z/",
-	"8gXxl5S4aTf3VZWb3oIaN/k5MGuiqAcg7WF8ABuLAxaO5UzQCEpWV41SlU60DY9FHomaOy86ncJA2t1S",
-	"aaEVChsBKzhAIRTd1ztds4SqPsIjuV6OWBRg0eg1aCi2u6p/NIiDRm9vd3d7F7qnfreTztFQkDGJbL17",
-	"o/DZKDd7hIWVleehQW0P3RGLQ2E++lAlrr5sHBkg4kfw/EkBgAXIGOIlDD0jNpNLNgwZuLXEE3hOQk+P",
-	"59mphs84905PmZy9ekpfZ9OfPiMuoVMrAZ4DuWgfn8VczfkME4mUyxzZBPXKyQEFKEjoawWyXUnjE5j6",
-	"ldpeopZkFZ7dNpIPQdG6sKSgWFLUMPWfm0LxioxpqMRRoutpVoFFCkYuhUQmWBkAru2CgtPQrRBa0rxp",
-	"yqmpXXQv6VKq6wg8ri63N859uKA64THE/vJ4mFwG9SAV/a5yNK+kwPzfn5eXt+128/Lyttu+vLx98aam",
-	"GvMjI4CBnxpXqhBcVq07QDMaqgqzaAAzmyoLyrJKR/8Oc9GE4mnNk9dVBQd32vt79SoOtv5WoY/VROuE",
-	"wTS5iAgO8goW3OmpoOzL0MMC99Dnu8twVTTOcxLdkKjJ5aSpMmYtNMi+fIBY6CroTblPERc49DKNNHUN",
-	"emggezGACndI71AHDagHlwCFDWqHCobGTK6ZNLnS93gRm06Jl3vP4PNlwqEuGz102eh0Lxt3g7RuXgTr",
-	"ByUJBWOI+2yWvnIasaFPgkLXTtXV1IesphcsLWk6uSwI5Gz4NARqiuaos4s4uiZkyjUyqSkDDUxrI7iz",
-	"WLgZ5qHskDnCUURvyDpqhmbXUx+Hi4+6T6HFVwUvKIf08DohTJykYzYa5SprVyO2KvFXWKGIuqQ5ZOx6",
-	"yTrJdq+g2de1WGZcj7Bi8lPG4mW+56AJ8T3lU/F9uLQ+8G6NUCIFbb5mHNG3qKBsVJAVxnOVoCBOohu5",
-	"8TT05+KFO1eND03b/3Q8z/x8PFLgjV4xhNNVMAtfWkwb8C406esmtcJy8sN8aKzPR60ClBvZ00TSFGb3",
-	"+YbULO/olx5bU9ha99tZeX9B8QU1gUfuufXyjz/OEegXGaDwECtfHb7wEKt69aQs6tnEKWx0IWtFMXyp",
-	"W/ShpenTRCAsJ9XnH4rwoGJIFfKu9k37vjYoEvtClX1socMUT22C4TDcvM1+3H1uvvVVmXiZEo6PpPDP",
-	"WRxBpQ2f3iT1IbljoiogjmLFMo7mJUnkLwm9JhMTTfh2Y+A49D7KJmuv68YMgYetMs2PQ89eng1uQO1j",
-	"GqkKiRzqMUVklNb5UwEvtyIpULgZNLzj0INS/EANST3+ocGmZSFZlwbKmmh+1CeCrzZYp0w469bQ1889",
-	"I81V08AiFZVAkw2tuQ7YSpgAT3ffKqutnUQLMjcvjBvp4aID1RcqEXrk3acUwWkvktprgKFUq0JOzqe9",
-	"LPDVTPWXXy1LDeWJok1r0NNz1PFWrL2kKSuvyMUQwLBgO39aK4IGnlophgqeWCGQ6scI03C1HO9X89V6",
-	"s3p0gx7EKrFA8MhqsAzwiMJE+zr834rGLPvvjM34xsqQzjCAOtc7k4rLZ79waVn9URjKOvVHv+2YR90x",
-	"65Z3ldqqI5gD8VmOCR/o0/Ayugy77e5es73fbHcu2u0e/H+r3W7/y0ludAs3IK6XO512e83Kr5HcIfcs",
-	"/Aqzc8ZmX1qpV7OhV6rymtvY+TrSnxtDgiMSNXq/XUmiGmJOXfhx5YA/xGzlspKg7qqjcLCjRtQnkJ/A",
-	"VVxOw2nEkd/oNbaA9nQ/P1vqdjfjqZOxzpXFlIHPlEq6PQZfaZlORi9wwDWuqjVmXmGcWuUoduxOaGjO",
-	"9KWZoD01mQ6UfEc2tFcs0PnrtxxigqYRG0c44FCPGyLJcmCgTXh9+SWfQn02TTnz1SFN8limRI3t6wwF",
-	"eI48pmDfaVgAvUimwbc9nmQkZ6FfbQ3PSeg5kMvioBmo6cV0BdtTRyU0xyyeq+0JfUqvw6toJGk+G48P",
-	"h/SW+VMBY7oOMoTFZL5mNoh9+jyqKhtkyc6jNoo5jiIWmWyY0MuhmmY+Byimd7AbI+Yrlou9gIaQIpUx",
-	"eZy8murkKoY6ds+6U+GsdBrXZG6ayH+aywXwVKdU1chJ0cKdDMiyk81KdHIZXE4WHsfJASI5+VAypxAJ",
-	"7GTDKZwsf3LykTGOWgT14yq5WZ7Bmu+7klz4hvhShym/pNa8153fzGw+6gxeOQ02C23D+0ZlNanshpLZ",
-	"JuijNk3kRli5sHd3/y8AAP//",
+	"7L2Ld9s2lj/+r+Cn3+6ZtkPJkvxIbJ85s47jtG6SxrWd7cw0XgkSIQljilAJyLKa+n//HtwL8AlKlCw/",
+	"kunsnjqSQBIE7hv3fu7nWl+MJyJkoZK1g8+1EaM+i+CfxyJULFT111xOhOSKi1B/7TPZj/gEP9Z+omNG",
+	"lCCS3jCiRowMeMDINPRZ1Kh5tYj9NuUR82sHKpoyryb7Izam+jbslo4nAasd1KhStD8as1AdwtUhHbO/",
+	"fapNJR2yRl/efKrVvJqaT/RYqSIeDmt3d17t5JIOi/O5HDESsRsuuQgJD4kvpr2Akd+mQjFZdUafau2S",
+	"h74TfepeiDOqRkQMYA1CNiOi92/WV1WfuHXT2tLvLSe0z+TW9Ytx+7f9251Zq/f7lhIT3pdbIoKNKc7q",
+	"zqtNaETHTJmNO+oHZ/qL4iTPpwEj3Nez4vrzhKpRzavpJ9cOatxfONv/itigdlD7/7cSitnCX+XWUT84",
+	"9WGFjib8LZuXPP/o7JRcs/nDTAEebGZxLKR6L0I1KpnIMQ1Y6NOIjPUgTSgfL48b5DUb0GmgDmAXo2kY",
+	"8nBIRMji2f42ZdE8mS5cXXNvabvZ3qs392t6d5Rikb78/9rNX5v1/avP7bv6N81fW/X9qz9avzbr7atv",
+	"/8tJb6+j+fk0LHuJEetfE3bDorka8XDokQmLxlxq2peEhj6QPZVECeHB5/6IhkNGQgHjy97Kj+adaBpm",
+	"3svHlakdDGggWTzVnhABoyHM9U0kxiUzvVA0Uh7hYT+Y+swve/AgEuPMUwciGlOlp0QVqys+Zs5V+j6i",
+	"vGyR3rFwmHDmhEVc+DLeadL16bzbIEeKjIVUpOXtNpt2FKFEkyKTqmzCQ/3gWlUK/aglGszVzFpMJ6/K",
+	"WOXjRItVNRPE52MWwp565N+Ch8wnvTmhpC/GY6pnxm4ngfBZvDfumYrppNObZybLFRvLSrN+bedQu/Nq",
+	"Y3p7ile2492gUUT1zach/23KzM+afe+8mlRz4Ai9mzX74mU0LUI5HbOIwISJnn2JqIABa0sLmINWXrAV",
+	"pz4bT4RiYX9eLrzesokiAxGR9g4ZNYjWNFJrPy3QZlyNgMDgG0M1ZMiUNEoxkorQUM5YROiQ8vCQ7DT3",
+	"yWyktaUaUaWljJY40iM77Tbej2o+ZVGBCFFHJyuRmn39LZuXyKPdQbPfHGyz+p7f7NV36O52fX/Q7NX3",
+	"Btu9l7TVb/vbmrvG9BZZpnbQ3t31amMe2s+tjCj79dOn23ar/unT7YuTq7+6xdfp4D1V/TIhrDW4ZcxY",
+	"Z8Ni6G+MrOKSjBkNYeUP4yXRqwWru9Nql6/LoA6Pr5Vp+W3Q8uk3bmde8ZtPn77741MNRXbLa+3ffaqV",
+	"CGpNSm94oFhU8rIfwmAO76WZDveX3dK+gm+5zFJ6jnnhT1XK1uZaQOcxbf9kzYqSicW/l2vlUK7NZ/Hd",
+	"jWI+o0N2wX8vm8wPYkbGNJzDKklCUSyXrcuEDllH8t+ZW1XtNr1Eg/BQbbdxt/l4Oq4dtJrNJpC3+Rjv",
+	"Kg8VG7Ionu6luGZl2qUbslvVgXkoPawbKxo6ZKTHBiJiC2cPV1Xe23g6OLmIDfjtInoDkxJZqseGPLRy",
+	"isvSScE9MxNK8UfLLFmJRDiq/4vWf2/W9zv1MolwzqhPewG71EZtydThN5i7R0REKOqCv0gSMRXN9Vc+",
+	"o349YPrJBMzjEsKF39am3cxcY366YNEN77Ojfl9MQ1Vm8OAgQnHUgxi82YkY/rpgYP6VTkuiY/Qg04F7",
+	"m3lcijKhH/qeNkCXGoNKrGMKVqOrByGXLJmA2bTQGTIagUti3KKylaAT3rlm8w5szhrOEEylunV+SPpT",
+	"RXwxC8ECHTECZm7KO0JZYjW3cZPAF9q0ZW9M5nJ7MVnEfsZyPCQhY74k3dir7nC/W27Hoy25ju0IU1ym",
+	"ZJNpxvNZpOzthGvrqlmYVHUexC2fTso2PBSzzbKpmV85ryYLBky52nZaPr6PmP+FcrXASAlEONSrNaMc",
+	"nYKuVFRNZWMyopJ19U8BozeMdCcs9Hk47BprwHgB4K7jgu81JXoTicV7rV0NxsHUndFSwaAf7jZ9ak0J",
+	"jqG1dVvwOaXJt7OGLpi4f/zaqu9e4T/3mt/K/3IHmyImJyKUDDzHN5QH04jpf/YxXqj/SSeTgGOkbGsS",
+	"iV7Axn/9t8SwWUVLB6/CJ7pCfOhhDSgPNPl2+8JnXSLpXJLZaN6ALTT3wpBYn0mJplOR1o6makTaBGwx",
+	"sz+N9PJ9rlG43lhrBzU2/3HU+77PP/Af33z8/bT1Ez+Vp2M1+dfx6d7pWN6ehs0G2242+u1AG3d06nMW",
+	"9hmyBUWXnUdMdvSu7mujCu7cMav9itFIG6BebRKJCYsUx8XOzsIV+vzxl8tGcdfSM1imw65ZeGQH32Un",
+	"WrQm+iL0JZmGigcgN3AFWeiDfVlue+8vM72zC1IIIwYzvdFdXCcQAyzUd/rVLt2VS+gkav3X7FJmnpZ5",
+	"59TKJbfE0K6eJJKViFzyi5E+DQLt74c+mRmvdk7GdE58YRx8FG4pI9cjWlMSGhLq+xGTMvaHeQSBBn0z",
+	"1LoBk4QGAUrmFKlyX791cN158dZv0p/H271/7Pffzc5Y+1z9q+bVrnnoJ0ZFIkzkSGgVqOkNGFfWDn7V",
+	"b9XnPvM7vbke0hewQPEYTQQfX9XurryamIUs6uDDaafZ+vHo1fbx652TN7vf/7D349sX7396efbz/vlF",
+	"kar1NeWBYnABppJFhPva5KBkzMa9HIMuet8CL+ACLItn48a+1WPv7Bo5Dz+MGaRnK6JUnFGK0MmK6QXO",
+	"3/CXOPiBpIPE4iUkNKbXTBKuiBQN8hO7YRFh44lCDVElmmdf7EO8hXe5GN5dei8LZK1/Sb3yIfwj2ZHF",
+	"TAcGDSy/Z2Ma8aMyC7OI196a7XOsnL61npxZPa4IOrpWOCQ0jzMuigmvdlvXo+s3NAJTQ19mn3x0dorh",
+	"NfvFe3OX1Ozecanc0gAiAmJA7EhzQiQb5Ah/05vdY0SORKQ0KcHGwtZLxYOAjLQ5QUnIbpU9k8gxkiWA",
+	"lSjBRQC5qMZqYYnMjsNMFm1nQojOVYuJAgUhzXJGcQ3S8mrpkdVrGBxluHLZZdqfi09Z9JVaEhteqXZC",
+	"ll6f5LFeeuruBQvcS6QngJIxNo7/IgkqOO0VqUgEJOBSaYmBNqVmWjhP1NehKglFREZiRkIaRWJmNI4x",
+	"ESWhkaZP/UEeEskY6R71g5PBgPVVN6d/+tyPgG1azQb839ZL/T79iFHF/A4YBOZsrN5sXTZfHjSbB81m",
+	"o9ls/quWt/X0reEp2nRioWY+UDG0HyzSMV7WizqopQ9U80oOVNhV2h6e0PlYb179O6AvHvb5hAa1g9p3",
+	"EByQYhr1s/ECDF6DKYN+gF4J0ZMsumF+J/M7OAi1g1rEqA/MNp34i1am1WjvNv9VVJtmnQuaE+0GllgO",
+	"SCBcYgQdpMqBthwq64xj7julRHpLl5iV2g/MG/JLwtipoXcJFSxlMiTKtOlafXqVuThPXys453kDoNIO",
+	"FIROfiti2l0+kzMz9C5D2ktf+ywee5fmgaXXnduhd2k+WeaRm3F3aXZafAU+5QJH57iqyu67TJVcKMbQ",
+	"YHrdUkuRbEJmiz3DqFnij98rw0WZWaeWq0QdHMOV4Bj6PuTn0OAsJSPMcXBOPkB2ihYJObmdl7MblZGb",
+	"kl4BGygipmo9AZYcXO82K51cP3N5tQlJkqzJDrjk5kOr0vp8CWInx9hrMXEJA1r70RmK0Qye9g49wpXx",
+	"2Jlv3XsmPUKBxPVf8K8zl1ASiYBlvUrwiIE9TB4P3lS7hWln55rNOzCHmlczT6uhtQohQ/Tk9d1BNGHc",
+	"sJo/hK/tv5q/ZfML84T4u6P4UfFX5/jM+POFeXgyQGQHvLbTSZZZOj0E8Pp6kbhmkSQzMQ38kvAdrnpK",
+	"JKaiGmZJIkZlEl/UQmexkUl8FnImycXHV0S7JyaS47MI8wytW7DMVi1G+exkPxeyrLy1/Rv7di5K9c36",
+	"Eh5qImShYiGeTxSCF/dyduyLZd4inloJj53EgjSvx2CPgA/MTuBdpUdYIBmkiKDPCNxhvi0yGflmAPE3",
+	"y1zIct+a8XqQydvh2klqkFOl/xXn+ogbyNAZCwUh/eH52TH47D9cXp5lYg96FvDq4dwRnoR3PfUXpmym",
+	"UmaXuT+p2L4e+2uzvn9U/+HHt+9/Oqtf/m/9X1ef23t3/1VzT6NKDCOw4QvPUI2ivcA4lfePTARPFpQI",
+	"PuAHt6ihBI4dgFckoT0xVQ1yDlkJes8LaQmS9Jg9KUKPGqK8abqwPiQeQZYQxllaY+bnJcZGhRgr6YDQ",
+	"0B4pe3G8FIPMMpeXAKQfBHpPtXa6ZnMJ6qX7XRd+g+RSG3MxPKNYSEPVIIYDkXvMQ3AGqXC3LzR9WN5S",
+	"QuTitrQyHUMylgyuO0maydXnVtvbad798c1URn9I+m0JoX9bRunnKYPCud12WWGrD8ymeriLuFJJ+q1+",
+	"Ucj+tl6Dl6QFmvfQ67pZgkk5KWXEc8mQnVdwEjAOLQiV1wcQakunKZgzCvjKGBae3mf4IonXxalGySFH",
+	"8i6JajanD3F2e/5sIetcLIjzL/c53EH8VzTCPYvpOzPdQ8IVHD7DgTm75ZiOlpBwPPPN5UndJxxZ3biO",
+	"U0RWMqw/xMISL+nwSakbZ1cU5Ufae4uVcyhSUiR2/lCMNHJH2I1Wo93Yzq70zu6yQ4e0nZ8Ot6ZsfiCM",
+	"En3wETzyNfkHT/QbBIW0PcSxxxR2Bnk5o5XpXB7CYU+SBGxXSS9bjoeyrvoZcA047HdAhenptp4+jPgl",
+	"eeHZRQmnQXBAQi3yM+fb6VwXPUabQjZ3rOhPDUXdfKn9eKnoePLFOvN3LqYZa9OiuHrvRcjmhEpCyWyk",
+	"vdpwijZDCJb7mAaeVaHTkKuE8AacBb7JZf1mzPuRkFo8j3koIhiaCJppFLGwP/82Jzrau81ms5nLgNnP",
+	"COX6379p/gEVOZju3fS2X5QZDiA5HTwTm12g/DQn67lJ1o+YapBuxCYB7TNpkvm6IBHst9oZin9QLAhQ",
+	"VmhvRKFC9XNeQOwpduyRy32OWXwuNdkmPvKI602s7Q+239pTF9C+P4/b/7j5aef67Pf9c7X9rv/yFz9J",
+	"IuiPWP9aTFVthYSAdFy4bUITmHyAZpaWad9p8bz4TCdV+5STgh4aBPZGd1cYfUVHSvEbVltyatPe3KlN",
+	"bss+3/MEBk/3OhDGWXYPHAuxlkc+vEloq+jF298w3UOSiA2mkvkmqQiO8AkLcQhUzqTiEqm4yOrBU6Tv",
+	"QrkYldormkZad0e0r1gUSxfDyBnRYtgjbZE4JEaFiEnKGguoVB29CCu8jbVtK1eGZLM8Fl0GOR/WTszL",
+	"qtWszIz8W+3S1U+OInYjrldaRCt6qsYpYIIYzXQwp5Exle4BQ5/4tCuVimOSc3InVrg6Xk6GpdjbvrNh",
+	"rg0ccsHq3OOc65rNG6Rr36xLTKBb2kRn9EwgqIcJxlSRgGkZoD0UEyqMoNgS8yi0pF2ihWvt5naj2Wi1",
+	"thvNrfaOfrG0dNLK4oVVFs2sVr6XFn0ExblcnWU34U0kxmQ2YhGLo60my0mLt9iLMDmPcxj58P7EPbTm",
+	"PVyRlRXU44j0RObl+MdURGs+wBBfUrlAjpKiV7xeG+5S+0U0SMZJMp5KZWIrIdOEEGqN3hdhCJlvlZMW",
+	"s4J2wYbnBVu5Z2+Vy4LU00NjfmjSxXS1t2yujYGL12+lI//UbRmnfAx39HKBj1EhEg/jHjIYj87OE8Xj",
+	"4eHnQq0u/7vDSAs8LOXvHkBuG0ZWR4yIAO3NoWCSiJDMRHQNxzfU4gDsvRwdWm1Buk3ZbZBuwsLdA8Iw",
+	"hmPhPiAXNolvhSZBM6Um0vPRPunuuOgdrC4ksnddIiymNuX3rnStkcnWiHbRWLpjyF8zfKbWKbMUG1dP",
+	"GIX9rlZUUfZhi5EGUnGuNIjGSFPKPTJPcpkPieSCCHEFXXWPPLPMwj1JRMluj7MQ83muuEN/pDLA0kta",
+	"Lq8uwE8s1yzoR6a1C16R1i7kYiRmmov6LI6KmXNohYUAPiNcNchJ6EtbTQJ2o5yOPSIFDgsYvZakT0Nt",
+	"cw3ENATsEKOS8ipMdk7+cfT+7N1J0/xtmb9t83fb/N3JqzWZUWvbbW9/b5Fau7Dy3FHzR0OCQRkbEAiY",
+	"Iuj1x0fpNmiTcjxQcmL1Mrh97tMwePxGQvpQsJdyCuLKHLDBIISfi+Dr9ykJ4CcBEsM5y6L2X6Td/QUF",
+	"kB4x7r+Gmf/12ewlkvQXrkal0hTsrnTAPRVt98hsxPsjyNmBKikJ4jTe/z+D6JsIopudWVV1/Bl8/zP4",
+	"/mfw/c/g+4MG32OtUeEmOPYLDNmbt3yesfupz9VRX4no0lnE/8tIaEsfAYCsaT+VAOBm0hQ7Jk1Rzzsu",
+	"3ZVzqdjYbd7rRy7JFu+bTK9ssnw6NTnkZd6Dvv3JDQtLYnKYBQh+lxRj1hP+nPjch3T9iLPC6X3fXIsL",
+	"fGny+qheMlTOUxkt1vk41kzUrN0yo6W6cWPXMbU6MC12o+5TfGmwO/C3iP22ilmTpJylTlleaKVEoyEz",
+	"91RisvieZrBZN5tQua5R0Vfl1DajkvgiZB6h6OnHWT6nJnzIJYAeZxVbliLSqYO0/vtV2tduenvbblc7",
+	"oaP8zE7jyCWMyT56Kc2VPMgidSyUnFmRcOeloa1WUEjVlco6hla/krLLyhpt0lA5WmoGjigPf9ADq9kl",
+	"scC5d9HpRPORmMqOnWYO0ojKGCOX6Qdq53AQiVCZYIGJXBgoU3dtSEmJybHwkwomhPXxYr8SGAREbsk9",
+	"E1lRTsYpgFTHHdaoOdX3C11p4T/FKWv6uXottamagKFhbnwSu7RJ9KGSGG0xIFAKYjP65c1BQRorZ087",
+	"SYvRcVbNvc3yeE505pcsJUvL1zzBN0/uu1zwljzKDfPzlofLHgfysXDXTZhWYOCkRFtKoHpW5mfnn5Id",
+	"9zOaLMcXt1b/avkzVxK0VCmntIgeu0pJUDyp5eeRNJmi9EjIZoDSZWXGvQ4iE+vriQ4j9QT+l0V8wMua",
+	"AHyYqr4YGzQOCOM0SHfEqN/VnvRMRGpErhmb8HB4YI4ObxUOtEH6Ib8ByZivzr7BDg2ttgc4x9CrAUR5",
+	"bX/wcs9vvmy9fLnTf+Hv7e7T9oBR2uzv7lK/2dql273BzqDVa/eavZftdt9v7fp7/dZurzloNmnzZS0t",
+	"8FptrZlCRfsqSQzO7BqUW4bOOKmRjoZlEfQaqRWMYi4JBJfCoTaJZ5FACPqC6CuKO/v2pXDBRsTOtFSF",
+	"5WQ+BORpxIzlNccfZxFXioUVn2tXerlO1wNTK+cq3TS6r8RS1PQRmfPpiFXAUsInxWuzmGLna592aNLs",
+	"Mcl9ZlG5uSZPyYJBjkSvQzELawe/Fo9gzS+F3WPUBz3FaBRwFpnzq+oHEemVX3TQ54wwvxL+/CTsC1+v",
+	"rpOyutqDQ841VEOOiFQiYj4B545L0p2qwctubM5wSShR7FZ5pNujku3tZH4LRQj5ZCMqkW7tCVIS78p4",
+	"w2qguRNv5HRJE4OyiM73w1G9vbuHBao0CDCNHtabhoYt7ZnVKGX+6Sla4y8fbru3oEm7Ms36Pq0Prj7v",
+	"7bjVTrK9q9HuJaZksFj4GGmsCde45kTxcT4p4cGkaZYXVnYT0sboSlZiTmDE9zGuiktgQKi7aPSd3exo",
+	"qj09u9lLKv7wfImpmYiuNcEcn74+1+buuMzWhGTIbLR2O1Ml1y7Qx1H9Da0PGgdXn9ve9v7dN1sWin/7",
+	"7tu/u4km4CxUxyIccAdXnzPqz4E/wTDXpN6HC3K0oD3yjjmNGbEgEA05AgxWqWgQ4FlPQMPhlA7BXQ/4",
+	"8qjHNASQRZK6H4bvOhCYHYkAoCRq//zw8bxzdHbaeXvyz87FyfH5yaUeGvLJxBy2THmfEclCH+9F/gJ/",
+	"/vIpLAYnUi+ytHMTLEvcuSnZwTHlYWMoXKsdL0jR5xuPaehLm6xwbbQHLDaJcBsEiaZujMRkbZcwCtzv",
+	"nR19PxcZdqjkRfA9omloUTYKU3btpQtsAVaZh7FCNRsLq4EhetKbp048MnAgeKiJP0ZarvsCoNsUnG86",
+	"jjdLqKk4e0teriljtdYkEsOIjk1RMwv9ieCh8rBc1pREg0LB5Eky4EHAfMLD5bZMLssm3n0vRb8JseFO",
+	"JXN2rr1TumWpxWGH6dU1NBpzRKoW1ahl4IV/0xtat7gP9vMwmkDAbq5G4AWGwtcz1/LBqb2Fzy6c4eS4",
+	"uYzJ+ZmNGPY9iWC3IXZn/HwuCdhXeYchizBcmmq4CNgXS/n1olDSFz6DPMls5isg+ZYD/b7c26nQZSOD",
+	"z5PMy7mHqYNUR68nJVPgB2QKAB6mcr03B0wO8opK3rfgqWMMxtAwSd35i9R/k0R/e0LgjzmiNN6wQC9k",
+	"zavdcDaDf/R4EOg9dW+yVO94yNx+c8DDODim79IgXf2H9gIGlmf3tykNFVfzLgn0bnctZHvXM5kNILFJ",
+	"s0G605CrziTifdbBKsmuzS+DLyGPbKxnKkI1KtRMevqLLl4+YVEXKysbpEuhnjN9S0ym0NQhx9qylNOx",
+	"PLQDu+Y5SXGmFgqR0PP0TULbiAYDQmd0jkGx31kkPLCz4YRG30XmD0tMUWntZbPm1TJTgi9NfaddOzA8",
+	"7Jd2yaCI3H4J7fK0g2au6MBcEW4AVyAz3G5D7aC2HX+pL6kdwJ/OzrX5IrMDtYPaDo4unhvEZbILox44",
+	"6q7wzlUvS1ZkWYbCNFTo9SbrVfkSs5rFNnuKBmI4ZSg+DMXB4KyaKu5C/szDACYsOvFI7VzliSf7WvkS",
+	"3HWnE5/iVqRiD2zM3pzk88FTRFMMXxapqNpu50QpboqZcOpVUzucoo/0+rnmkKdA+7lETEslS1FVMF2d",
+	"9PWgBukqoWgAgiUnOHISCgQJl6m+WUyLHjvMyh/7WYvWvBjRixcwxTpqFInpcLTkqNQ8uHZQ+3jxGsyR",
+	"kAax2wlNTbI3yNVzwRQgC+vLl19XoMZFBA/q+HyoHwc+W0BDdHkmQdgZRCyhpZ4Q1+an3nVHL1QHOmIq",
+	"Ydet1XStG1AELlYRObKwhRWPAuPNXMLpdtxdvN+F9Fq9/3HzPttVEtwDd4IUUkq1eRqaqZqcZq0LR0zc",
+	"sV35N3kN3xM6UAYVGoz6WFDHvJhho/Yii287Ze01XTHVmFyWROgDGtqjywwpLesbwvvslRDXeK0mtGrL",
+	"bkhuLUFruhtBK5yYzFzrn7x9/rW8Il1b8rMkYefolreonlxZsiKsh2xIIae+FHgDW9FsvyQ400OoItMK",
+	"ifRYn2pDuheJmWSRJIGQzAwjtCduGGn/3+52HqynALfxMovmVRVs4zjFtrmw1MUHstNuvQDbIvt4lNY5",
+	"yKWrzyV2w+tsbmU+lZ7FTjsoc70Z2ad9gNojyzQz1iOml0bq9Xe1G5Se0P99+nTbbNY/fbptvfn06fbF",
+	"m6vv3JNL5Q26dlc7idoSnzAxCdgBCYUjqOzpr3sBDa+hwhlO+U2TluQ1ziLhT+3BZnUwq+RF2k18kW9c",
+	"L+cYVxLCi8vUHEH5qX6XMQ+nikmPSPRTPfRqzCc8nOcSyx89Iqfaf5Wk+6I96nqk2xptN8f6H7vN5lh2",
+	"G+QIXGz0aghXeqxJTJD5yGDtRXuUC2E2F4Qwv7Hhyv270bd/T30aZz7J7G+yZF1OxpQ7lNF7ygMbDDgk",
+	"WorQiPkxAk3EhjTy4SyHyhzhUp/+j/nU6IMIy3R/3cm82nZh2+X/FLb5c8vb27n7n/JfWy/33Ux4YgJK",
+	"TqsRjvUgLhOzWRwzsqUJxfNliMa4mp/FSm63ceso5m21X0DngtbBy+bLlmuyI6UmLiQ5ycjH83dxYtfR",
+	"2Wn2zvq6g62tzAOa7qwVE1hyh21N9M+GgDT/75hXASNZv5e9xcIX3H/5Ym9peC4V5TIBLnh/lx56w1ng",
+	"n0RRWUskHk6myWlwfASct/B85uxS2AsYkSG9Zh1Nyw65L6aqIwadiIZD5lpWnyknD2VPYPUKalmgBJkA",
+	"hhOJ+HCUkwS/TdkUkeqaUMkHZTM9RlrQ0m3H9XQ4gCs+/Iwm/clhfQ6wzZ2WUZi3+2vzqpGqzPi1daV/",
+	"g2ZwjbgHrv4KOyA3bOPjrmvKS7cbp+nhNsRr5tptaITo0krZXow5H6wXCer3qVS2VMqM7phKg/jryomq",
+	"1O8giCYENrN3wSShg9p/v37383/bOB2QQsD0fDuTSChmcjid54k27XUYLcluCmiPBZqC8Ti6w8POINCU",
+	"g82Gm/htxPo3HTWRYB6bMyY7r6V9SyI8I+qLEO1MTChSkTGPAjqHAp1dvcttOOPTj9RiezyB9JE9T287",
+	"VWyoXUF2ixYut/jq6VzbRyrKSZGDI55rgGUlofI6hUg7ZlLSISOM9kdul6tAVA6tEhLc8PghhgvxLGPI",
+	"YoT1kkeskVyaIdWlTUZfM+q/w+FlJOs4xNBeqaZ9QglcwtKlPXB6s9Pcd7/S+mVGy10zeCNbZGM4ZeEF",
+	"73BUkZsKJhBSgyQjikHmKaY2hEIR2r8OxSxg/pD5HlIQ7Y8IyMLFTQpN8GRZKmaWp0unRo21ak9EoRo3",
+	"Yn3Gb5h/SJpguQd8zJUFYzZnOqtM0OlwV6lOSrW0vV9vm8ivSNrgNKHQMeJr6SWAm/wV9JGxre9gBYqS",
+	"ykuJRLs8WdGRZ4gcEeaLfwy3uQXI/Qt9YG/ugdGVMxZIFxYmi9XVTTRe1w0gnajQxUoyrw/vlikk01EX",
+	"rYkH1k8LnnV/dfVAysfMuSSN8GmU0Qb0i3ktY7g9a31jplo+zS9I9zyGAqmKEZbnglVTaFnErCCQZGgQ",
+	"WbC+emLQ/a0kSvVaNwLBJNaQLjgu3ThVM41U7/KuKro/uWSQKkYyjaVa5kUgDGxeQ/O2H4nJJFPOk2Jp",
+	"M511GrK7t8dVJpFFdipUSiz141JhLj12hUoJmNI7WpJPPKBRSl5zSXpsxEP/0CRy2CB9PvNBdsRgsQeM",
+	"rSDSOjDQc6htL3UoY0yHz6lLTJxAf9kX4zFX2g4Qg4GE/MOdVub+Whwlv5mc1OSbpr1f7aB5d5XQo+ma",
+	"4IKUxPetCn9mIhCVBUyAu1PxrP8epnACflXpIA+IXZPOXQVIw5QxaduA6PfyzOLFDy+VassLeWDYA+IK",
+	"YuzoaSp5EoJwdwPJWqQgcj2CiEY2dVNLvRS4Duw9yOhJxAb81vZNOBf9a6be/0wiBjEU7KRrzJ9iCgwy",
+	"73qNRD63vFazuUAufYicSandAR8IbW0H/EYblZihY7SWGMCZlxX8uB7fDM/Pjr8lIkKrhnxjA8TfwmA8",
+	"TDaoV+kUuoxBrp/qzJdLaeo1alZGdDJhoT3RpmRAecB8+3bzlJ5t7cVqyyP9qVRi7JFWU5LtpiStMWmP",
+	"yfaY7IzJ7pjsjcmLMXk5Jvtj0mqOSbs5JtvNMWmNSHvkakKNgbj8UmvC8KH5SYOkQm8HplRKk08gwiGT",
+	"yiO+mPY0PTTM3A5iVCewJ+0LeZjqQqUiEZswugJCUwIHma6e2dtxJBJkfKZCDgFOhTOZqm5NSEawGG25",
+	"0O4owwGtvWUG59Kq2DiyuczAUNH8wg4uNy42AhT3E6bx+qbhNup6+2MXjFfTCSLloHWNnEDEl1TTjEI+",
+	"U86LhClVAJD7cqOuX3EM9c+w6CO6puu4jQUxcQp1WI4TMMmHIfPJ3k69x1Ux4eb++TX5Wqp2c0k7m9bL",
+	"kgybUymnzHd3tCGDiMlRGcqewwZcCcdjHZCmBTBILlPvx9m167UmWrn2sf3n+Ztj8mK39eLbAjCg9nFO",
+	"/NcXRxAcvYFP7d3d1n7Nq12jO6WdoWtIq/zw9qzm1aZwJiY5QD7qjWr99s+jf769PY4G/3vReXE5/+Xn",
+	"Hz4MX4z6N2d0wt8H0eyU0rP+Dx/PhQuvzuFJHgVDEXE1GjvLkGCaBYd4Gt24+7k6LOATY5g4x1+7QCHe",
+	"QsGPe7yau8frkQeke3Lc9Uj3w9uzLnSdPL846jrvE7raSfnTYCqdw2EXigs3o3NJupIP3Q+5dYUSROTz",
+	"kCr38s1XvCJHvNdAvdeQkq33GideQsYOKfoTFBobmxrLLJjiIFWu2VwW2VN/W9lD06yzzBmFG7omnAWS",
+	"dlQYhf6hlfMwc4w0HBI8hPCMheRZ7QtVzGm7Uutv0ReBPCSBENdpPyNBrfRq749+Ovr+pObVXp9cHJ+f",
+	"vjpx+hzvYsXrNvQ+Z3yy9sv1UvncYK3bbTKhPJIN8pbNJRlT1R+RbqbooVGHsof2XdcjNzSYgkrX62bR",
+	"6tsv0xXk5IicHV0e/2DtR/TpMPVzTPMBQ8XoOA06iro7/fbbbccGv+M37IKVbC/qvzpkTILf4rMbXoCB",
+	"t13JD2qt/Xaj2Wg3Wi80J0zVSDtG/UrZH1WzRKznaeKi+Y4scSZ67jKEXmVyWeZHGjQyM439g1b6fsnR",
+	"pbaaAC3IgJaxcPEzStMrck+YShZ16BDetfZe/M6DgG7tNprkm3+0WofkHQ+nt+T25V5nb+dbh8qxe1IG",
+	"K4S5W5gf2WPDKSAF5Gq+M9uZ4pw9FzxncbsfCtorJgGHUwLVlZC0Z8CkECjQGDybgj1dbh4Zllofi3Sd",
+	"s/EUHS55CAzEya16MJ6lTGcGHhRBohmszQFTcYwQVr4LdGQpfecyWpc2iwWFnCxHZs5ezBwJKeX2yEHN",
+	"GTJZ+4w9JW2Xh25Tg5MA7iahmNKy/2kiuO9EnzorgE1xt16GMeUBxmRtHZkIZa6ql4U1r/b7yGkUvKc8",
+	"OHamoiL2v89sI2wGzzrE8mhT4qpd6lYzyVUfaENHRTxXklbb2W+/BDmZg764+lxyxvS+bEKmlVmX6cmY",
+	"kFIA69QlIgzmBhLe9mLvJtiL5ncAqsE+Llq6F0LUnysrW4ap6o4E82q4poHZXtwfk+Fx5NMiQjny6kHE",
+	"qG+PPQ5mEVdgRmfyFRGmG5Fyayvq3izC6rpAoWthXa6u5pitE1g0GIsJKqmkFAR1ELPdQvGAo1LH/44U",
+	"dgsICdSopb3B/CUG87fhOAgpVvxmW9yUqBTkDNObCJBYeUi6t/Xk6m4maJ5DGIyJqwBemJN7a+FkVwCP",
+	"t6jxa6npKrisZ7ZFuoVl3UTSm8FENMluaZ0K75zdvLUV43u2gSD9YVE+5gRfLJB+H9UqRNfX5ZPKAPJ3",
+	"zqUY99wlgIbJZiNBeiwQ4TA+kcFteSopr00n7Sh2eLhEmOaUwCLBvqZ0fno5+1HGYja/MKu1IVgmbSuJ",
+	"1ocWZpsQMbgDsYwxcmVtSaLZZ7l1jeMeMDPC8PHTGNbmYMYZ0kHkQxOAyxf1CH9uwdJqHnzssBhdMUYy",
+	"FFG4VKxgkNK09Ku3ms0W1LHgY9Fge/EGjnjgpKd9tI+fUv+rebVsvlJ2P1RE+7CwvT5igGB+kl4je4Cp",
+	"+JhhiY7kv7NOb670x12vhquw6CV2AMEAEqQMKdaKeU+F81hYP5ddr38Bo6WbWdQukXTujn7nFn8xkWRg",
+	"MO9SW1RN5sDwkXAxTQ6IWrIitFwKiPpgt91q7bjDppBfsMKkCmHupaabpa6hu6LtfTr/xbnmafJ0gGbH",
+	"rQ5xFciQ3rA8yG8Vqi4815J55Yy2Qrhvabh7b/vlztJotlZeJLm3l45N5wPOWe7LBZshul4QS4ZF8yv7",
+	"M+Qf4elq5ikLQcn2dne3d5cfD+dEgSujUwxUGsYe6DTdKqnafNqtnRc7L7f3dl4sm1RaFhXTNvR+xVhi",
+	"wp9nZrC7oRkk4q8iroYrG/aSDp1cdI/04CzwUcyMXowSjyQUcwyKyYKqyqyxkSQZpilSRiIz08uzQLke",
+	"B9QVYU/D3ccJeOALZ3vkhHobA1voYprWBHSOeiaioUR4+gxUSDp+BLdebujYOcT9RzGBycwQk4Qb5AjH",
+	"m8wNORKR0t48No2goU+k4kFgzqsQ79xgYd3PRkIz5UmNpHPWZ3yiygAL0qeVgCYBtJEThvczaxLLZblZ",
+	"YoCVFpshS9RYljobG1FIFUX7PcX56nKriii6rwiqJC4uWOivXFhnt6hgNWaq6gC8vEG6GfPHRINFSN6c",
+	"vvmAiZrSM+1kDY45Yz7zD0k3sc2Sq16fvDv6p7lMy4fL86OfLo6OL08//GRqWhS9BtjaRMxZzPtyj8Lt",
+	"FSy067M2+CZN7jSwz+5+e6f5ctNm+PpGbyHXBrZ6wE39kJVIvXlJzDO1wF4h7WEVGKC/Oo8vkkzjVFrB",
+	"inZ4SV66VHQOKE1RwdHAHGoW1R0n0lXeySZ2/LUEePIrsqkRBRl+TPdgT4FO90dCSDzHWiCVlwLBlVmG",
+	"CCw77cVfS1dzNH816vyjEnnmhDhICJdkTjeZLwHl8gg1tSBkILB/HunNSfe7LkDnd7/rYrwZW9vn2E9+",
+	"lw/RtRa83TefPn33h6sW5NOn7/7uzvmMa5XcAnAamnxbKQKoETiI1QC2E46Bvk0raS2sDEDamsHklfBY",
+	"WBosCmGeiqhNCNJUirmUQCzl8ZBMtDZfK5eHd8kAuegvtG+fR3bJgKpFbIivAOcDtfsCrujt7GPzqcQQ",
+	"eLTw97POpM8QyML4fDywUow+V+O3TsL+s06Kz5LxahOULFRPXkyea7NsOW5ZRGGYtC1+NGSRLPsWW5Vo",
+	"DvEw8bUn1CjJeE2XYkM3H6i0I9do4hkse5DXf5GQaO3mrk0hmySCrRR4JPOqOSpzgJe4UEoSjr4/YknM",
+	"xfdALYmLPw+TsnwukyrR9PEq6eICZb0vbLakfaaIhIxGTCqH/kxEjFTYbWYSCT9hh7SGuXMUIn7doB1f",
+	"DBBGUbCuN9mvQcgWBd8icnxoQVgVDSSt+p2H7IhGyn2PjKmf6uKjfaa4WYeMjwfIUSCF6c4BboIYoFAh",
+	"IiTQZDHKOT45ezTXIgFyBl96rZK0wXiGywO/ycs83CF34oA8TQg3fv4manyzEtspdE0rzWWJQ19deeqf",
+	"1u4jCuKntShdOWkfjqZqVIYHrH8jbcL0z6bRVR7MCK+s8fCGBtzvIAa0HqN/6GTvZ7qkEe4T06vcdFCz",
+	"wL4O3CP3zM7fHJO9Fzv7+gb6K7LbaKdP4Ox0TKkItOjITdB+MYwofJ6GdKpGIuK/s9SoaSink4mItNkK",
+	"I20naXs5hFecx3iOFViIary8GhEXwyUsbQawO1ZkqjVy+bvILKlmXLSvkk5qsU6TtDIW0zdTGf0h6ber",
+	"ADIlqqFIfhP625Qd5jMioeuarQECSRp/O+CBqa/rSegrGibgG5N8SlSNzX8cnf5b8N72j9f/+sePv5+G",
+	"zXxQr71TDdyl8bd6SeT5jEo5E5GrV3g4z3eVTSKoIopYX5GRiCQjPXjmPC2zJva2i2OszQUzOmfmGHBl",
+	"yDQlsLmlGjkgvj+XZp0WmXuF/Mw8K4zLIK8zrwdtRqPxGv1poXokhnRjM2JXvIDv4WeKRMpTbuMtK9le",
+	"bb1NMPXSjba+8LjdlsKsnPY6SRHoYhvOjHNvRYxGHt/PuTkYIS0gHEHEtHtgUEzQtkb5ZECZsg0FRlTC",
+	"EWVod4cBug4GFNJ6YMJCkzSCMVmvhnBDToF9FtCwtCMWBgpsD3gRNkh3LEI1CuadAWOO3lhrRtkLHa1y",
+	"ZbE5ShWaaiKUgzatO9XkCeweBIrTpgKQ3hSr4vQvtYPdJBBuEMniplPmM7SVSt7UIMaZa95U6SWViZE/",
+	"WvR7nW5SpfWnl9EUoZ3AGwxoGFesQeWKtrniPP2lBr3LBkh3MS028V2hF5Pd8Ypenr7wHZCCK+cyve1V",
+	"2xmW57hnVZwhnZIeges1k1onOLzBIGs2tlpoH5XqO5Va2HjL0jWra4ZNDRkUG1hois2jbKZ7wSVGjf42",
+	"aeXY8nZKAOsSwnEcr6K7pbBX6JjJxEzTvONAveDh0q3+eSoUfasH3sXSq8yepnicm02vzGV47u2kXb79",
+	"ZvNFa3+/vbvzYqe5v9+q6vtV6ab5m555du1jWetsLVn+Yulkw6U3c8XNPFzruOUkLmQZLS2PRAFlPVwQ",
+	"ClTy08SfQLQ4WEl/7WzEu6R772GqM7Btu0tAEACSnOZEF07hAs1xafsG6wdrkyvnRExYZOdDbBNKYptQ",
+	"OjrF/+f0lK3EZM+pM+yyxq+pdrHpdyqla60yS2jbAIiMROCbekvFx2xT1iwbDFhf8RvWcfRmdSG7ZE3J",
+	"kv6mMG+wcrMvtJADNtG0ddX+rF+OKZzfqIoVl/FV1ft6rmzlPdOuqYYIq2o2UC8bqlHfhA27pC1qjh7i",
+	"913fVk1taomW1bYz4f4hoeaf0NK+zzIQrXmll5EXacO2d13NsLXzqmD82KEPaQHF4vrJzKAU8oBDZwqI",
+	"G6eDLgaEw4SbOybc7A65RKIXsLE7wL+/s/uCTHAEwSZ30h19M8H4pBdele5/EE23IPq+oznhCvcyjQMt",
+	"ML8W9bmvcL2ZNIAmEfttcVjd5iztQO03V0Dc2uKzkW8uASbWvrhZWmcu5Ra+6pZdprv79HPEXrYI/IQA",
+	"hmsYbQvbPCJCOPMR7UtbH1664+OA32YBv3JHLi5otCDAxo3GuNEGd3zmUokNU20zHXxY0jfychT304Tm",
+	"vvpFAMJHYaWGtKZl4UXAZVwuGoA1wDGu3WUJzFXhKsgQII4EMWdah4QGUthUKGxNSf5RP8f71E/diKEA",
+	"y9sB1eqCjcQWv0qQGeUqjTcOlWUqmjufCgi+9aOBWlZL9HJvZ/nJbJLwV9yQHy4vzwgOWPyk3f391HN2",
+	"mu4UeeRM14OkbfyMQW0ryEwoBPwM3737yilqj2K9A1ebVP8pVCt3LYt3TdScziWZxfA6mm3HjIbSzUfx",
+	"GkwjXo/YgGlDgC0NKJiTUFyCdM5fpi1phi7dGiZFxs6VTIWTbAaFSiRhUcN+vdEhPG1eUPhnjilElDot",
+	"sYCQoIYdJ7z5jjMOrF6/fDV5SKa5ttWbXEx3EAt32EzNLksJcUEChWP+dK6d+xkU02QregGPJSIz21zc",
+	"2DVLuywnSwa1kc42Q+/o0NZGIZQ76eZb+MBhUr2lpxYwC7UPBarxSFdL5nwfoMXKA3HRk4YAkVNtHEMe",
+	"hIkIUJnUFZNQzJyya7XuPeneRNUvSrUvelZFrDlatcWkqflm3tgrbhqun4uQS8SjjbVbuT6e9keY5wS5",
+	"zusDBBbqa7ZiqVT9JDFbPYOyKy9uMOkeziNoWDh9rBolsVJqewPhEhcjXOjJY28GMOP+LXho6sW2uuXi",
+	"dKtclD/gmcfjKrKqumutyo2n0HeWIivszQUO3ey5zZrIvUt19CFpgj0aUVWsDd2gjk4fieIGuk+dEvWN",
+	"q7h2KClhEycGzJiGc+NyYWroIYpK/bXNHD1MpCeFIo8k6h33xkJxp1dPvwK7YUGJ7heKLg8ewbAHDBzF",
+	"buETBI3SvLEAewNVF54QxxjlNnMHtYG4YVHEwZ+Qc6nY2LnkRcAZd9s4BDdACQ5HG1Ar+xdJwKfVXxUa",
+	"YJFvuv99fnJ5/s//RugFz/T7xE/fukqD80mELxZVBpub/wE3/fbvlRvGncclHfkcYv29QzDbitZiUQI8",
+	"aLtd9pxMVVxp20xTD0FoASaiYq1sltYdFxV7a2TSvkxkJwjiqQCiDaSJLQrz309BTmxC20IWgkHAPVS6",
+	"c4DmWmGZVnja9Ygx/LlLg+mvtU+gpTm+bZ0udddxqi52zXZbc25xFzvmdbGKgWbgjqBpHsKo24Z5cJ4g",
+	"lShj17I9/T4SM5MtAt2uMMRvlT3O+BCS+E8u6VBPJs79TXVwElMtRbVjnTsdaK259c7+WeciYKXpgtg5",
+	"zSAaH5LubT0SAZNdEnCppIX6tOi6+gVtyza7qhYtlfpjjoWbNywQeAR8w9kM/mFbUrpW+QLj70cm/O5w",
+	"Hca0P+KhMZjELJQ2FVyuDRGQgwHwuUy3vbPdOugy2Nmkjt+4FHHzk6c6Q12/KCdZAyf0ixgQSuyYODc/",
+	"14S0mFNYpVFFev/XK4dfq9bwGeXgxWufKnVe08jMLuc96pJzZRgVqpOzzJjniLslSUNrk+qims/7kO6D",
+	"E2HVgtEChziOM7IlM/kcyhWKYyRdpSwmO7Xl3kR2/AO6FTmt8jT+RXYSD1AgGvNB5arQ56UdHoPFHLtS",
+	"2mwMm1TSfh8aVOndbhA8zMZf4CsTqaAh+UGpyYcwmJO+ENe80JUMbmOpC8q4et/3+Qf+45uPv5+2fuKn",
+	"8nSsJv86Pt07Hcvb07DZYNvNRr8dhKlmPzwEk2/VPiP6oR3z6q8YjTAlT5r4+TJI/SIUWeZdCguHC/bj",
+	"L5em+ICDieY++069V9mp7DRUPDClonrBWegvOQTdX95Hdr2mF6l1LGsDicvbTRvFZsWv3KdUUac6hn9O",
+	"1mT2ITO9zMomj0m/91U5M7iVCnZ+KiiTZU3s0tqEydXUCToaJ6FfGiecUakJonBiwPCaYmSduW/2Ezpi",
+	"YkCkeSo6GDMWMccDtu9diZ2vR4NpOfeED8PTcEVF8Z7ygJi+YnAAUFIIuH7h3/0KI7MVfI4McTtdcjES",
+	"kdI7E2KSbwhwv0llI3irCAMcMTJmEQvmSZrMqqWnS4uZTdngwnpBvWMfJ2uZ2bZLUdJiKwOsysJu5Q3M",
+	"Nrtaup2xaDCW+gnejLxT/n23etW2NasXd+Ymv77VXdjf7J2du63YZOXdPouEGGhpMxsJMhdTRwRydQas",
+	"yFIPwBYL2QE1qDs1aM7DIRHRkIZcAiLkfQ5+l9pBjhBNmsw9iN938uWo2fNg1p9GHNtPj+ktdF5D/Kx2",
+	"a6850us4oJ1kbbD+VUqR+g4oIpXwVaOQo/yYTYZWs3seIQATr3zVktG1DmZTm7f83S/s6MpgfOa6GIpv",
+	"gxGiOE/NLlQaBs9OdO0wUbzZRcmBR9V5q28pq6WsPj12Basvt/jl/ffMKbrPxlS7CQYnZ8KE5mcDJJuP",
+	"Cd+XZSd56OXkbkvIfRpR6z1nH1eoIsAXkHwYQokcV6MEKmhA+ypTb51yn7MzXnJbNYrEdIg5ZNxnoeIK",
+	"sj1veKoZg81TCIN5BYizzGvlplNOdHajNxAPQX3qpI4GgVzoVCa1haBGeG/MEps71LCLYirEVnKkkQdR",
+	"ieFrGOQdaxc5EOHQ1P6Yzi9j6jOPdFujLhh/L1/sNZuj7iERgd4jTd36cjz677MGCadBkABH5QDld5oZ",
+	"ld72ano47em3RIpPH/Biq9iWt383+vbvqU/jzCeZ/U1++3c3NvvXQ+9lRFxyznxE5FROwLdLY3EEQlyT",
+	"3lRBLYRkoe9ZYDIionRwzwQQYvsgvluMZ1pyjIbT2nyMMWc1fT/u/VCpceXDGxDr6XazQu6t5a6UjPM3",
+	"x2R7e3vfIx8vjz1CMexj8uMjxggWn0GnGx4EHAlZ5huUlVqysWmuJ1ZXfFxMafdqt/WhqJsv9TSlouMJ",
+	"zFlcs/Bo6nPIhS9C1vRFqCIRdA/isJwHXTekbdCM3GeGkUgErEG6PlW0e4DwSVqxGmJtkNfonJL4vtnc",
+	"I/hOkypV1E2merqmcmNFMrUwbwh6RvoR8/EUXx6k4MHyQdh4ZXBOXg0vR5tfBtedFz+P2/+4+Wnn+uz3",
+	"/XO1/a7/8hc/GYbIbzBUdk7+cfT+7N1J0/xtmb9t83fb/N2BzOsYhO3A3is1Y0eENbWFizvFpPf7LvM+",
+	"KzSDzr6dIxAbsbgOVa8qeWe1J1QGAepfX4yh8BxKVV5Ryfsb8TSzi+dybAHsGAZlqK+4ylfVaxMuAafJ",
+	"YudIeg3GBdJcwHsRjTiTh5lsCCMJIGNrJCRLr1ehM2pzmUedemmn7WTbCOX1DaR/PUavBPS4xaS6x61N",
+	"ItuIxTSb22nt72w3d8r7HMS5aXGibMfVQ0HvQ+2gFs1sNyR9byj60nsPU37RHt27M4LZhp8+nL8/elf7",
+	"symCqJjUAdS6fmuDHNEUi1OiIZPKlsIcQJ8lDHrHy774vCghw4VnRl88rmuqr1ieo1bqT4HsVuFZZ3rg",
+	"XcKT5acutu/fKVrIw0jMLLi1HEU8vF5S57J081KyoLqn/ph9G6p01IdF3WQ3/QwRJF318QgxVQRu187F",
+	"kIXGC0AepU0b3H0Y7tt7AVbmFVX9kcvdljOkMkp6eggZMrUgpaRoYmDRAxmIqfbVMn0rqbxmvk12rZSM",
+	"grrbhVynTYlwWAIDj+LEF+A0sluONaTVn2j5PvtUZ/ZKMpXFS/39GlCsULiITfyKrmXSig+BleZj/R61",
+	"q4IKNYM/r/H+Sae4lhWr9nNucaDy47cpMz9DVo0jS0uWr9I9Eu7QkLMeljwAfGzSRduj65GYJ0n3RXvU",
+	"Jd+0xtprf/lirzlC5AFNJwDKbSHsvvXAYCXdaNYtbQeiGB3nEvXytthCCytrI/3ntQ5xGCvm1WIr49mY",
+	"L19wr5AMS9/LHrG7431htsmK9kLV9FJrqxf1IBQWIbARFhlBPxLoOmIAHZKyBv2fEZUx5D8vVhFWPz8S",
+	"k5XOj/TcllWxx25yPk45XLU6e5XaNlNe71D9G+pQbjsC6/eI51e6y8sTdHHPHy4vt9QUeoR03FXK7uIE",
+	"d8l9BrIuNpwb2NfGCGw24LfWVDsX/Wum3v9MImbwwHMZsMtK8JrVYPwXl9wlcs99kopxMmmKfopBXg/j",
+	"a9lPelAGZGKm7fOaV5uVhHmtGCppCxujWMQNQVLI0vYhcdjlzembDzWvBg2ha14t1Qi6/OmbOAqBnUZ4",
+	"fW2LpfHccuaUlQwvsxZSa+9lpcPDr65dz58RnApmz39IVMV11PZROs/Jz8VMkt5cey1c+J6WDiHx+ZiF",
+	"EHI/JFB4KQbkdxYJmTnWb5CTGxbNEYXG4Hl19bw0m3TMaTAUhg54SAM4jR2IiJhUO2gPTbpKKBrILulr",
+	"PwrQKkA1FgH9svddcsJXxJBtZkcMI8pDOKOawycxnXR680TBX8V+/6+fa3TCO30aaJastVvN3ZpX02zW",
+	"GcuOVALUIDQ/AN6DRPtaq9neQShY/FL7eelv+yIMcRE65vjS3IONJ2remQh8WrPSy1jZbh9tEGvNl/bR",
+	"TeydrAkinrES6Tu3C3c2RlOiPQH2duc68yT7XeZB8OWea+RedujdVZVpaCIB1fKkW7H+Qj/AujnQGvM8",
+	"Uu3oYxUgX8M3y2op6JB9DyPv0sxV0WSFy19bGeSyXVczgeF+52K2WSsYqbbaqiX0u3SexvmRBTPbwOsq",
+	"EUuv1NJ6xc2Pn+otsNCzj1wKU0Mu+O/YZy5vSMi47x8YFdBaLGVZEEPr+KOh5gPSC0T/WpIeG06hc8oO",
+	"ectfwZg9+KeHOIk0sV/z2QZ/igMrDgr5DcnSVHa382u30oW2xGylS+ANKl/j2pvKF2f2b4VeBqk9Xv2q",
+	"1d4voZKVWhZYSlr5otVml6HF1a9a5WGFrgfJJuQWN0V7aZrKLEz2hbMvkpugl+KbLMkUuMNJjqk9LJW3",
+	"iWpzC1wwubWlLScBV6Q3T7vocVQkts6MGjBTv2agDQIqsTuBgbl0ee0pNV30FyEkYhNs0DuIW5foCXqk",
+	"P1WEh+Tj5XF6fmMeTgEIaySmESSmxY2NyiehlXMRTc6oJRtQxEmAdtAf+2Lc4yF4PHZeid+SOjMkR8n3",
+	"cGAT/wToeD10OoWFO/EFQwBtOpkEc/INxXDNiOpvERfq2+RCooR4Virpa3cWNqHlDJusmMH37HUjsPyy",
+	"dpC4z8cw9mkU6mrehhZsSwZ/rwfFR8+Pqa7vk9+Twh9eguWO49azDlZxUdY7HvkPsUDS3tdXZI24m0Pr",
+	"7wvniUsQLDJHJ3rsCueJ/8siPuCuEpOjIDCwrRKS6JntPTXgURLNRsyQpGe4HIlZSABO0haabAwmxNpY",
+	"B59ryzLa10tlv3NAkRg5WBuxIBB1a+4tTtjdAHyJVejw2IfEKEkt6kJscimnzH/L5k+Ka7K6UrqHnngm",
+	"ICqVtEP5oXllFJXkdQuJk2XOjkuwgUCZr9vdW8t6TLTgw7A+nZAx5cGa7b0ftWn3ogbcxWVKVXRd6Pvg",
+	"/HpUOsseTDElRwcMRduhrb6IC5wyVU0A86xvXDswt820IwJDF0lOPxf+9cYy5o+/XBZwI49SMFG4SbBB",
+	"PPRivCgRke7WTWuLTtVoCwZ2TcGVKeDJ1lEl04tFXnZ+5r4dxJtyoeqmcKoOYnwqj1zQMbvgiv3tQkW8",
+	"rzxyRtXob3ZqkFYaAuwE3DdOAJTBlPdZxzw2mQ8FR6R2dwcNOQdiQQsbvVNiQC7gTlozwgFcAAfXcJYK",
+	"2QWQGX1gmsV4cYqCPXnH+MOQhSyiSitdvdpcNT6Fn8I6nvsRrtgY/OIu97se6SZpxfpTklesP9nE4m6D",
+	"4NGpSeDo0xBQM0j7/3a3MeYBMkc29HPeUB5MIzOZrnbIeR8c/i3TNOev/5Yi7B7qTfWx1zqmzjTIkcmK",
+	"QoHyF2kybPSQneZOg+w0t0kXWqx02G0fLIuu1lOfQmLw4T2y094nXf3+HTiMNiMMTDr5GF6H2swYYNUz",
+	"JO5gLDxJQYkbA/iNZN0o5kr3aRRxJkk33Vipe2h+BjAaTSosVPqlmQ8txSVcNifdc6oYtFnuwjOSz/Uz",
+	"EfD+vHsI06ehr99ot7kdX5g0VOrqZcKHAY+IkOGm4lCq90KEQ9I9uaTDrgfUE6MqF/B09Quefbi4BGRl",
+	"SbqnPhtPhGJhf15/y+Zdj5wdXR7/ANN9ffLu5PKEjEQophHpng7q76nqj7oemUVcMWziT7p+NO9E0/Bv",
+	"Kpqy7iEWnkeM9kdMWjBn/XbmgTNqV4Om36prejpBqZF+ZfL9yaWpAqek3WzZsrIBx0JxiycMb9S9rScV",
+	"aEBhSfckaPGOou+AdCfTXsD7XduXxSNdyYJBF/lNCdJjBAjGgzNuFkhGNO/EAMBQjiaRyQhJ1a/Tvko3",
+	"ys6iA+s9sSKto+/UtdOWik3q08kB5K90yZhG12bypj8iAONAzoK2msMDQvXNpQj/Ii1Cl0lZAgxqEZHW",
+	"LsHwnozXz0hgELyw+7H0Nc/vHurXCagpuh8yJZH59O+d6SSuL9cThxYAfRbKdCX00UTveL3dgKBQFBjx",
+	"LA+2tmazWYPCzw0RDbfMtXLr3enxyU8XJ3BN0oyrhjKx5tVuWCRNvlCjiWPEhIV0wmsHte1Gs7GN/swI",
+	"VOJWY8aCoA67t/Xv2bVs/NugdQ8xO1/rd5BL2pmqfc/Uj7NrdL7kROgJ6UHtZhP1f6gYYvWkBZq9I2r0",
+	"Zfoe7g/KoKgEAJKDvMeMmr5eG/SZBvyG2e1rYH6Syct1Pyue/JYRwxmLoXbw65VXk9PxmEbz2kHtDKgf",
+	"ERMQACKlrFGAQ767yZrSmo0OoRZBE4u2TtKMVjuoITvBM20Ps89ayt8tWndoxHdGh9i7PqLQtdfVAPg4",
+	"1WjL6JJYJ+t9TzSyaVpWwC6J9ynxkLPqJJtqaPJ8SjINM+0Rv3P4yNgjeCE1KXartkZqHGQn9WnabG73",
+	"/z9f9CGjTg+Arxj+AKyBX2Snjz9vpX6vpd86P787z92VDppCAk7E5mnOQKrbBnqLutml6G3EgskSetMi",
+	"bMLrmphLqe0dlwrDw7JIbK53S4aAj/eGB4pFZ/rL2p1XzBAO5shMtq0fwL7HNPrbFAHlbN2I/hHdpGoC",
+	"5IO+AOEuyx9tcUKgxRFUZPF0Vm7JXHJuW7X5ZLzeRXOy09BKvXQK8GPlZ+MuXiiDUrF097R8ueC/s2Tv",
+	"KlwASSPmiqsH1Az4MpB2XsqU9+DEmPf0E+KuAGlpbvmmyGHXbH4QMYrhbyEdPIW1XPgKKzPV62h+Pg0r",
+	"b8ovlKvKg1O27Fs2T28jGO6vhD/f8A6asra7rE9vUKcfmHpclPM6mpNoGh6k7GNtvnJFZmIa+NA8Sdui",
+	"3LcNiK/ZRAGltZutDU/wF65GiJjhmiouHUSvsYksLJP2YcruboZtwZg7r/ZO4OSWjY/HmVnci6Nw2ilg",
+	"lepcBU5TQXVtfeb+XZzrzors9hq+X5Pd8LLqHDQAD6/y+PW5uShddxz9ZERoCNY2WBhEzFRaNcgv4Dca",
+	"77N7YHrGAZWbKgB/EzIU1x/c7nW33Cs1hTexrVdPImreiGm4PvdugBO/Z2q9TYm1my2Sz+4KFsh8lfz2",
+	"UGowBg97JmrwMqX9IAICgaC4PumpKPbYgDPeQ5K4lMcWxTKNrYjdiGuETHYabufw+9dG2fexCx+dMnEL",
+	"/AZ5ZbrcYQgadRy7VbYrOvjG/UCYn5KkAWlO0bU+BMgxA5GJe++bCp+npHJ8RQOjZxvob5jQhTI1jJbQ",
+	"Hfwf+AjkJ6Lr9BHzMKL9OEtRe+w36LDnWAWe8CerPLzuwJXWlPcMXKaQzTCY/zx9pstkigcpRAEv/jce",
+	"+HoJ/gCEnDwMDmHADQ7J5Jfmdp2zSaD5FqVKb256X4iQrS1Zpj5XdXYDuDoLw4d64AmOW1USvInEuDLv",
+	"XYqFcUZzosUlAShg4mPqlyuyBgPygb1VwtxH9X9BkPuvriC3e3oY/kxWb8HcDNDVWjO7Sur93SH4BYun",
+	"9aSPoBdmuniCWDJTRaMhUwuW0YHZWQZMULaQX3QQM2aMhw9k/pLZv0x/RU9LAm0yQbJh5sjK58ohC+B7",
+	"4wU6hEFsZdzE6UluKwPzBOCidF00tPzFbAPI0xihxc8hGSZUGK/Xg0ZUjjwihTmJMw6KRyiJ2Fjc0ACa",
+	"XIeEh5JFUEDBDfJag3zPbxjRktY0n40CzqL4RJ2HpAvnoABvjEailhuBFHgDNB2NxtNrh6+OTZ76U0XE",
+	"YABPDwL8TstOxUJCQzYrWkuYyJUVlA9iMegnmKyxx3Y240fzrFor2J1T1RfjjRD98Yj1r2GXNKlo+uBx",
+	"EQ1QrNm2dWlejbYsGHE9YhIVYJnrCLtpGw2dw+hVteFjGpfZmVYilvbGHn4sfHah7+KgkVOzf6YlGWJD",
+	"2XZXmvnHlAfgmIQgJWZ0vvkz2SN5bTK04ThWCSKZyvUTW+3w301QW30RDjiieZQcJuGAL5SwzOyr0dfO",
+	"4nZUkBfH1CEI3bj3nmF3qNSG5m6mBd+mKeKisP9JMlM23dakq65BGzZfcoGUgQG2E+nmyOCBlIKdqNP0",
+	"MV3sci1TMZUU4YnApfEPNf+LwLc/YUYigMkxm+o2G4mAWaLYyOZ/LiTN/np1l6GIk1vTTEalOr2aOaLs",
+	"yL/helRhctPK7awj7GKY6eJIzXcxsQ6ZSrxek7tpzET4SvExKxoupqXkc5Y3ZoqPbO4soGw9IeYTHjbI",
+	"BVPSQR4PIJ2wec09CMwUlbnljr79h6l6KIFTIvgL3ZNvhMnbVxlBMRQhS0d9uRqJqQJsrgeWB97nnEgw",
+	"c5OxgF53O7A0p4TfbWp1Ks4N0S0RQfgtbT5xiem6DfJa8HCoHR0UnRJkJ8oorb/cvP9x8ux5/+PkOVmv",
+	"Rw7z9MCYkR54jATEsbLp12479yEt2lT32DUJFFOiywn0jSvJWo24xBXI5lx7aY6xmdozUyw5ptE181N5",
+	"4N0GgXgVvgomekMGuDYOY8FbpGVsvfqsaRmn+Mh67B2/YQt02WVqazDmDyH+2Sa897NI3FhU4FRz2+U0",
+	"KVkwyFJkXLvppsfyDlAN8jZfDeZoT6Sp1thKPeHPLTBiT2AJlCv779LYe49Jb7f12WxWH4hoXJ9GAQu1",
+	"zPGrk0KmxdZjR4/ASrbAvE4yND7CT4iligUB33SPoajiGCtHDkgo6lBI3v0WKHRng1MEIoLM/LIZ2qNp",
+	"Lm1bcZhC6xGnALWN5vGePfP2CBan+iB+wX0CZ1WrG6N94uJ0obR7LWYP4ULHDlOSHGjkuByJSBEsllxD",
+	"IRUD0a7w6xdgzzxN6DbGLVjszFza0wSb5O4ZAOYuFNZ3PYQVMh+xvN8UsuGZMfQ7YxEr9YtIN1s42iXf",
+	"VC1F/Xbz5PqGh1yOMhXUm4z49IVccLD6PVPHMGBVctVXvRehGj1CeAdnWCKKejwIiBRkQKONHXBRAghc",
+	"pG+Wxq64fpZpQpNbdPNLNrIPlzf68mbp8h/Lm0fYAah5MtNJSp7gdt405Mr7bUqhD61Hx9ps/xR9CvWL",
+	"0V7AOoC0AsM6O9fetkGQftnUg1asdQoCEvCQQQ/kSCr4YPI+ALnexFr7IpiOQ+mRGUCyG762Z3piQPQK",
+	"vOMhuuKkP40iLT0b5PzNMdlpvWx65OPlm/rLXI7FMS5I/TWXEyF5lRQK1yWbyKYoEpunzd/ji/9dn+iw",
+	"fUAZtb1nD1lo+Z6VcSlW/z5lOtwvI5GuQ+aZ0zrjppb5AEtylN+z1bX9fXLNHsgqeM+eJn94GdU8y9zh",
+	"WYi1ECIiAQ2HU6yirUpQMa8CuMPCtKf3ZsyqFPasU1bwpR6p7g5xAKD5eqateqX9wi3KitjYMl28cz8l",
+	"wzZR8vol73e8FI+05WF66e0mp74s7nP8Y6Wiy59SsLL/mXWX8Qo8TellsgHPt/py4Ry/8LJLkgFWXo3B",
+	"svm/yUVbn0NZoQJzfd6Lr/yzDnMzdZj3J4LyiszNbfPVU8mhZ1OaeY99qlSk+RWz5ANqzqfxthZS7PMv",
+	"2HwovbOFCVQpg96J6CizvbbRn+AR4b403cCMT9cgx+C8yqRlG3bKhv5fJvc82yCscMQHVS84rQ3wVfZ9",
+	"3vLQj90hPaey6ovI9IVfiOq0+Mwt+BBjaOancaok6elV0E/Tqg0A4nIdxUtgcxbOaL2+lV9leQhQkIge",
+	"ozgEEfKUmPZHcVNeOHmzMLSJwx24mJX2gzJX23JpsKRKrB88ALdALkg0DZjEStpb2le21moS8bDPJzQo",
+	"o9V4QG0FljmLL7pbOB3aE1NTjnZtWNpybAWOrjydc3vNV8AOwSPGnXCToAWYS3MtZYMl2E/94BEsrpVi",
+	"ECuaW49a59wPnggnqh88Z5Ao9+y+0ADFke8TCmxXjc2WGYVBUoeomFSLsQ5MvrsxqwbTEK5EC9Ag8JKp",
+	"ZNinL5Wdkk558yCVYYZGI/T2LhqGlwwU3WY84wdhtMsnSe4KXrM+X5Rj6JvfNyHjj+Q1bpPdWeRa/Qif",
+	"bcjUqQpK9ih6QFslD+Wlr69jKgfOFgfIFL1mIaH3q/KLaeOSXqO7qgUR3HUlabQAp+yRd/rq8dXis4ma",
+	"VVci1ZDM/tOZ9EEUzRNBnrlJ9/mHzzZlGGGKex3KiocL09tg4DGO27hf/gtkhuFkytzdVHrGegEsfIV3",
+	"9jYOfxxa+SB8dhAQHh4Ss2M2Z7UU2sR06amaOZ/qGFTEaA/ldMwikx1bPhmTMVs2JRupqTalVOMmR4yR",
+	"zV3zOEjlYf1FWuQLbWXfYGZ5EUmbLQfSTrWpXA3KGjC0HzR9Nc0CZVUH7FZtxCglWhfNbQmKqcRyRB5K",
+	"cN3zBz8l7A9EsjgQ9z0OeXiNdxaxAb/9OvJkYNEeKTzVzwiMdKKM+aJIHfBDpcjU90aKPPTmfy3pNLBe",
+	"TxOdwq16vvGp0vl96Sk0WQaszn+LLTO8eOsz/K0QO3gsToXn/Jl4s5nEm3uSTnl84Smo4eophNuziTKs",
+	"u5WVYg5/MvfDaeuniTyUEvTzjz08hr7bCujCcAQa2HT4tYm4d7TUtQzokPTmJhmDhj75bcqmG3EjfhAz",
+	"MqBRwZTR+rHHRjz0VxVnJXsMvdYqFlv8jGMfwe98zo4krMJjOJJjaJJblt9gNq646fDD4k0Hgl286Zc4",
+	"5PFjDC7cZZhL3IBOzSeloSrTynuFoN+lvuKLT72BV3ms5BtLGpYUzRdFUoQfKgU1Lk209s+gxgr7/TRB",
+	"Ddyq5xvUKJ3flx7UsCcaFdlusW2HF8cJOD3tNdSHi/CRX+kh37PH0wyPzk/2DZ+Eo+Dh5chJoAEh2wmS",
+	"t70YRBFxHeAXzILfhJzXHjSedLW8ZrNpn9+bE5MdvpLoX0yCn+FvhXDaY+kIeM6f4bTNhNPWE1rlUbSn",
+	"IIKrp9CmzyaKtuIOVgqe/cnKD6fFniZ4VkrHzz949hB2lVFqW2MmJR2y8uK3V3PSNYM63O8Cvl9vTrrX",
+	"bJ58gLASArF1xWAgmYp/gyIzPgb8DalEFJfAdQeRGJtrlOgewqua9OkZnUsC+Ej6Uo/0pio/HjuphDSK",
+	"xIxQEghxHc8L9QgANIdzNPcDKhUZiWnUIK/MqHTvFbsMiMwJXWw8gysHzfkBOleRsZCK7O00iOnZD3NA",
+	"lGNF2uQ9fwWvHWO4mdui9TOhUoIlxMb6BghEAjkbkqiZgDvCjTKA6YdkMI0AetkwpCQzylWDvBPiWi/m",
+	"WNww7a0QXHiYtXFfejwImK99HKq1J79h0dxdavjeksHDi7xzRn3aC1hO9BWZ0i6eWU0usc0aovpdvH6L",
+	"1WWSgZ0ZienQjDo6OyURU9MIUAVLc8MSos7EYxJwtBdvAOespf/TPtrHT6n/1bwVGlE16/tYbHiwoNQw",
+	"uwZ2T5B6oPEEvB+AO9OxCIemAPWazWXZW2KDU9frQRVrfedFq5V7kWa70ABshfZjIAoOoZSTmf4VViSU",
+	"zREuycxyIKIxVbWDGg/Vdhvnx8fTce1gb3d3exemh5+b8eR4qNiQRa7ZvUEURS4tj4iwbC44oHKE7lhM",
+	"Q2Uf+lCN6L5stCcg4keI/GkFQBXoGObHAj2lNuOvXEhP8NOSSOAFC33zPs/ONHzGtXdmyfTqVTP6Wpt+",
+	"9DnrMz5xEuAFkIuJ8Tnc1UzMMNZImcqRTVCvXhwwgMYxfa1AtitZfIryoBzqwJolaYNnt0n0RdBaMiwY",
+	"KI4SNcqD52ZQvGJDHqI6im09IyqoSloGaCWRSlYGGHq3opA87JcoLe3e1PXSVG6NGU8psXUUHZY3xRxm",
+	"HpwznegQcn/ltBd/DeZBovr7GGheyYD5vz8+fbptNuufPt22m58+3b54U9GM+V4w6FSROFfYrjFt1h2S",
+	"GQ+xDzTpwsomxgJ6Vsnbv6NS1aHFYf30dVlb0J3m/l414IfG30rssYqYuvAydakiRsdZAwt+OcCk7E+h",
+	"TxU9IJ/vPoWrYuZesOiGRXWpFw2bDTZIN33zLhFhHwFyNZ8SqWjopwYZ6uoekK6eRRf6UBLDoR7pch++",
+	"AqxE6PCrBBkKvWfa5Uru40diMmF+5j7dz59iCfWpdkA+1VrtT7W7btLdMoL9g8ahSggiAzFLbjmJRC9g",
+	"49zUzvDbJIaMywuelnad+mI81qsR8BCoKZqT1i6R5JqxiTT4wbZZOwitjSBcUNVPCQ/0Q+aERhG/YeuY",
+	"GUZcTwIaLj7qPoMRXxUIqH6lh7cJYeE0HYvBINP/vhxXGdVfboci3mf1nhDXS/ZJj3sFw76uzbLv9Qg7",
+	"ph9lPV4R+B4ZscDHmEoQwFfrw2NXSCXCBgRr5hH9mRWUzgpygu2ukhQkWXSjGc8A9C7euAscfGTH/qej",
+	"7mbX45ESb8yOEZrsgt34wma64LFhSMcMqZSWk33Nh0bkfdReXZk3e5pMmtzqPt+UmuUT/dJza3KsdT/O",
+	"ysYL8jeoCDxyT9bLXv44R6BfZILCQ+x8efrCQ+zq1ZOKqGeTp7DRjayUxfClsuhDa9OnyUBYTqrPPxXh",
+	"QdUQttsvj00HgXEoYv8Cm7M2yFGCpzaicBhu7+Y+7r6wz/qqXLxUo9VHMvjnYhpBP5yA38RdXKVnsyog",
+	"j2LFZqv2JnHmLwv9ulAjQ/huZ+Ak9D/oIWvv68YcgYftBS9PQt/dRBF+gA7lPMI+phIQpiM2SLpxYsLL",
+	"rYrbiG4GDe8k9AkNAqQGu3+Qs4Nn7iFblwaKlmgRQnqll/WKhHMRN1JfVTvCdc/IcjU0sMhEZTBkQ3tu",
+	"ErZiISAT7ltlt02QaEHl5qUNIz1cdiA+oRShR//6lCo4mUXcIREwlCr1scrEtJclvtql/vJ72uGrPFG2",
+	"aQV6eo423ood0gxlZQ25KSQwLGDnj2tl0MBVK+VQwRUrJFJ9H1Eerlbj/Wq+2mxWz24wL7FKLhBcshos",
+	"A1yCmGhfR/wbaczBf+diJjfWLHhGAdS52pnUtHj2C18t6xIMr7JOl+A/OeZROWbdJszaWvWU8CA/y7Pp",
+	"Ax0efoo+he1me6/e3K83W5fN5gH8f6PZbP7Li39o536AvF7ptZrNNfszR5pD7tmeGVbnXMy+tIbMlqFX",
+	"6sWcYexst/fPtR6jEYtqB79eaaLqUcn78OHKg3iIZeWikYC/4lE4+FEDHjCoT5CYl1PzatMoqB3UtoD2",
+	"zDw/O7rr16cTL+Wdo8eUgs/URro7Bx+tTC9lF3gQGseeqqlb2KBWMYud9kc8tGf62k2w7ZRSuXT52JEL",
+	"7ZUqcvH6rYScoEkkhhEdS+iaD5lkGTDQOty+eJOPoTmb5lIEeEiT6SpkGkm5ni5sGyeAfedhDvQiXobA",
+	"dXlckZyGfnUNvGCh70Eti0dmYKbnyxVcVx0X0BzTeK6uK8wpvUmv4pGm+XQ+PhzSO9YPE8ZMt3JIi0k9",
+	"zTKIe/l8jp0N0mTncxfFnESRiGw1TOhnUE1TjwMU0zvgxkgEKHKpP+YhlEilXB4va6Z6mb6+njuy7pUE",
+	"K73aNZvbIfqf9usceKpX6D3mJWjhXgpk2UtXJXqZCi4vDY/jZQCRvGwqmZfLBPbS6RReWj552cwYDzcB",
+	"P1zFPxZXsOL9rrQUvmGBtmGKN6m07lXXN7Waj7qCV15NzELX6/1JZRWp7Iaz2SboozJNZN6wdGPv7v5f",
+	"AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -391,6 +391,13 @@ type ClientInterface interface {
 	// Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 	UpdateNamespace(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAccess Who can touch a topic or a group
+	//
+	// API keys in the order of their ids, then members. Callers that may do nothing with it are left out.
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/access (the `ListAccess` operationId).
+	ListAccess(ctx context.Context, ns NamespaceParam, params *ListAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAcls List the rules of a namespace
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/acls (the `ListAcls` operationId).
@@ -1432,6 +1439,23 @@ func (c *Client) UpdateNamespaceWithBody(ctx context.Context, ns NamespaceParam,
 // Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 func (c *Client) UpdateNamespace(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateNamespaceRequest(c.Server, ns, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAccess Who can touch a topic or a group
+//
+// API keys in the order of their ids, then members. Callers that may do nothing with it are left out.
+//
+// Corresponds with GET /v1/namespaces/{ns}/access (the `ListAccess` operationId).
+func (c *Client) ListAccess(ctx context.Context, ns NamespaceParam, params *ListAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAccessRequest(c.Server, ns, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4263,6 +4287,95 @@ func NewUpdateNamespaceRequestWithBody(server string, ns NamespaceParam, params 
 			req.Header.Set("If-Match", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListAccessRequest constructs an http.Request for the ListAccess method
+func NewListAccessRequest(server string, ns NamespaceParam, params *ListAccessParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/access", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "resource", params.Resource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -7794,6 +7907,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /v1/namespaces/{ns} (the `UpdateNamespace` operationId).
 	UpdateNamespaceWithResponse(ctx context.Context, ns NamespaceParam, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
 
+	// ListAccessWithResponse Who can touch a topic or a group
+	//
+	// API keys in the order of their ids, then members. Callers that may do nothing with it are left out.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/access (the `ListAccess` operationId).
+	ListAccessWithResponse(ctx context.Context, ns NamespaceParam, params *ListAccessParams, reqEditors ...RequestEditorFn) (*ListAccessResponse, error)
+
 	// ListAclsWithResponse List the rules of a namespace
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9664,6 +9786,54 @@ func (r UpdateNamespaceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateNamespaceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AccessorList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAccessResponse) GetJSON200() *AccessorList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAccessResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAccessResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAccessResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12178,6 +12348,21 @@ func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, n
 	return ParseUpdateNamespaceResponse(rsp)
 }
 
+// ListAccessWithResponse Who can touch a topic or a group
+//
+// API keys in the order of their ids, then members. Callers that may do nothing with it are left out.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/namespaces/{ns}/access (the `ListAccess` operationId).
+func (c *ClientWithResponses) ListAccessWithResponse(ctx context.Context, ns NamespaceParam, params *ListAccessParams, reqEditors ...RequestEditorFn) (*ListAccessResponse, error) {
+	rsp, err := c.ListAccess(ctx, ns, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAccessResponse(rsp)
+}
+
 // ListAclsWithResponse List the rules of a namespace
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13994,6 +14179,39 @@ func ParseUpdateNamespaceResponse(rsp *http.Response) (*UpdateNamespaceResponse,
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAccessResponse parses an HTTP response from a ListAccessWithResponse call
+func ParseListAccessResponse(rsp *http.Response) (*ListAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AccessorList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -156,7 +156,7 @@ func (s *server) DeleteAcl(gc context.Context, r DeleteAclRequestObject) (Delete
 // TestAcl tells what brokers would decide, and why.
 func (s *server) TestAcl(gc context.Context, r TestAclRequestObject) (TestAclResponseObject, error) { //nolint:revive // the name is the contract's
 	c, ctx := enter(gc)
-	q := catalog.AccessQuestion{NamespaceID: r.Ns, Resource: tenant.ResourceKind(r.Body.Resource), Name: r.Body.Name, Operation: tenant.Permission(r.Body.Operation)}
+	q := catalog.AccessQuestion{Resource: tenant.ResourceKind(r.Body.Resource), Name: r.Body.Name, Operation: tenant.Permission(r.Body.Operation), Now: s.d.Now()}
 	if r.Body.SourceIp != nil {
 		var err error
 		if q.Remote, err = netip.ParseAddr(*r.Body.SourceIp); err != nil {
@@ -164,15 +164,16 @@ func (s *server) TestAcl(gc context.Context, r TestAclRequestObject) (TestAclRes
 		}
 	}
 	var err error
-	if q.Rules, err = s.d.Tenants.AllRules(ctx, c.tenantID(), r.Ns); err != nil {
-		return nil, err
-	}
 	if q.Key, q.State, err = s.d.Tenants.KeyAndState(ctx, c.tenantID(), r.Body.Principal); err != nil {
 		return nil, err
 	}
-	d, err := s.d.Explain(q, s.d.Now())
+	judge, err := s.judge(ctx, c.tenantID(), r.Ns, tenant.RulesAbout([]tenant.ID{q.Key.ID, q.Key.OwnerID}, q.Resource, q.Name))
 	if err != nil {
 		return nil, err
 	}
-	return TestAcl200JSONResponse{Allowed: d.Allowed, DecidedBy: api.AclDecisionDecidedBy(d.DecidedBy), RuleId: some(d.RuleID), Reason: d.Reason}, nil
+	d, err := judge(q)
+	if err != nil {
+		return nil, err
+	}
+	return TestAcl200JSONResponse{Allowed: d.Allowed, DecidedBy: api.AclDecider(d.DecidedBy), RuleId: some(d.RuleID), Reason: d.Reason}, nil
 }

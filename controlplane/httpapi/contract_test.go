@@ -247,9 +247,7 @@ func TestTenants_areSealedOff(t *testing.T) {
 				id = rule.Id
 			}
 			path := strings.NewReplacer("{ns}", b.NamespaceId, "{topic}", "hello", "{group}", "hello-group", "{id}", id).Replace(op.path)
-			if op.id == "getClientConfig" {
-				path += "?language=go"
-			}
+			path += map[string]string{"getClientConfig": "?language=go", "listAccess": "?resource=topic&name=hello"}[op.id]
 			status, problem, _ := s.raw(op.route.Method, path, "Bearer "+a.AccessToken, bodies[op.id])
 			if status != http.StatusNotFound || problem.Code != "not_found" {
 				t.Errorf("%s: got %d %s (%s), want 404", op.id, status, problem.Code, problem.Detail)

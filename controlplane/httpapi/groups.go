@@ -58,6 +58,9 @@ func (s *server) CreateGroup(gc context.Context, r CreateGroupRequestObject) (Cr
 		Retry: or(retryIn(r.Body.Retry), catalog.Retry{}), DeadLetter: or(deadLetterIn(r.Body.DeadLetter), catalog.DeadLetter{Enabled: true}),
 		MaxInFlight: or(r.Body.MaxInFlight, 0), MaxReceiveTPS: int64(or(r.Body.MaxRecvTps, 0)), Description: or(r.Body.Description, ""),
 		Labels: or(r.Body.Labels, nil), DeletionProtection: isTrue(r.Body.DeletionProtection)}
+	if err := s.rulesAllowOne(ctx, c, tenant.ResourceGroup, in.Name, tenant.PermissionManage); err != nil {
+		return nil, err
+	}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Group, error) {
 		g, err := s.d.Catalog.CreateGroup(ctx, c.tenantID(), r.Ns, in)
 		c.touches("group", g.ID, r.Ns)

@@ -192,7 +192,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}
 		return out
 	}
-	deps := Deps{Auth: s.auth, Tenants: s.tenants, Catalog: s.catalog, Explain: fleet.Explain, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
+	deps := Deps{Auth: s.auth, Tenants: s.tenants, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
 		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Mailbox: s.mailer, Now: s.clock.now,
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
 		Config:  Config{Limits: Limits{Address: cache.Rate{PerSecond: 1e4, Burst: 1e4}, Principal: cache.Rate{PerSecond: 1e4, Burst: 1e4}}},

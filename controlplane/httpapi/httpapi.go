@@ -111,7 +111,7 @@ type Deps struct {
 	Auth        *auth.Service
 	Tenants     *tenant.Service
 	Catalog     *catalog.Service
-	Explain     catalog.Explainer
+	Judges      catalog.Judges
 	Messages    catalog.Messages
 	Billing     Billing
 	Tx          Transactor
@@ -200,7 +200,7 @@ func build(d Deps) (*server, *gin.Engine, error) {
 	routes := engine.Group("/", s.admit)
 	strict := NewStrictHandlerWithOptions(s, nil, StrictGinServerOptions{
 		RequestErrorHandlerFunc:  func(c *gin.Context, err error) { s.fail(c, badBody(err)) },
-		HandlerErrorFunc:         s.fail,
+		HandlerErrorFunc:         s.refuse,
 		ResponseErrorHandlerFunc: s.unwritten,
 	})
 	RegisterHandlersWithOptions(routes, strict, GinServerOptions{ErrorHandler: func(c *gin.Context, err error, _ int) { s.fail(c, badBody(err)) }})

@@ -66,15 +66,17 @@ func (s *server) begin(c *gin.Context) {
 // admit lets a request of the contract through: known caller, rate, form,
 // permission.
 func (s *server) admit(c *gin.Context) {
-	ca, ctx := enter(c)
-	err := s.admitCall(c, ca)
-	if err == nil {
-		return
+	ca, _ := enter(c)
+	if err := s.admitCall(c, ca); err != nil {
+		s.refuse(c, err)
 	}
-	if errs.Is(err, errs.Forbidden) && ca.principal != nil {
+}
+
+// refuse answers with a problem and notes for the tenant what was forbidden.
+func (s *server) refuse(c *gin.Context, err error) {
+	if ca, _ := enter(c); errs.Is(err, errs.Forbidden) && ca.principal != nil {
 		s.auditDenied(c, ca, err)
 	}
-	_ = ctx
 	s.fail(c, err)
 }
 
@@ -115,7 +117,10 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 	if err := readBody(c, ca); err != nil {
 		return err
 	}
-	return validate(c, ca)
+	if err := validate(c, ca); err != nil {
+		return err
+	}
+	return s.rulesAllow(ctx, ca)
 }
 
 func (s *server) identify(c *gin.Context, ca *call) (*auth.Principal, error) {

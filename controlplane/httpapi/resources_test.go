@@ -740,7 +740,8 @@ func TestTail_endsWithTheRightToRead(t *testing.T) {
 	s := newSystem(t, sqldb.SQLite)
 	p := s.signUp("ada@example.com")
 	ctx := t.Context()
-	key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "watcher", ControlRole: ptr(api.ControlRole("developer"))}))
+	key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "watcher", ControlRole: ptr(api.ControlRole("developer")),
+		Scopes: &[]api.ApiKeyScope{{NamespaceId: p.NamespaceId, Permissions: []api.KeyPermission{"SUB"}}}}))
 	check(t, err)
 	_, err = apiclient.Created(p.sdk.CreateTopicWithResponse(ctx, p.NamespaceId, nil, api.TopicCreate{Name: "short"}))
 	check(t, err)
@@ -766,31 +767,40 @@ func TestTail_endsWithTheRightToRead(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(ctx, "GET", s.server.URL+"/v1/namespaces/"+p.NamespaceId+"/topics/"+c.topic+"/tail", nil)
-			check(t, err)
-			req.Header.Set("Authorization", "Bearer "+p.AccessToken)
-			if c.basic {
-				req.SetBasicAuth(key.Id, key.Secret)
-			}
-			resp, err := http.DefaultClient.Do(req)
-			check(t, err)
-			defer func() { _ = resp.Body.Close() }()
-			lines := bufio.NewScanner(resp.Body)
-			problem := false
-			for lines.Scan() {
-				switch text := lines.Text(); {
-				case text == "event: ready":
-					check(t, c.end())
-				case text == "event: problem":
-					problem = true
-				case strings.HasPrefix(text, "data: ") && problem && !strings.Contains(text, `"code":"`+c.code+`"`):
-					t.Errorf("problem %s", text)
+			s.tailUntil(p, c.topic, c.code, c.end, func(r *http.Request) {
+				r.Header.Set("Authorization", "Bearer "+p.AccessToken)
+				if c.basic {
+					r.SetBasicAuth(key.Id, key.Secret)
 				}
-			}
-			if !problem {
-				t.Error("the tail ended without a reason")
-			}
+			})
 		})
+	}
+}
+
+// tailUntil opens a tail, calls end once it stands, and wants it to end with a
+// problem of the given code.
+func (s *system) tailUntil(p person, topic, code string, end func() error, sign func(*http.Request)) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), "GET", s.server.URL+"/v1/namespaces/"+p.NamespaceId+"/topics/"+topic+"/tail", nil)
+	check(s.t, err)
+	sign(req)
+	resp, err := http.DefaultClient.Do(req)
+	check(s.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	problem := false
+	for lines.Scan() {
+		switch text := lines.Text(); {
+		case text == "event: ready":
+			check(s.t, end())
+		case text == "event: problem":
+			problem = true
+		case strings.HasPrefix(text, "data: ") && problem && !strings.Contains(text, `"code":"`+code+`"`):
+			s.t.Errorf("problem %s", text)
+		}
+	}
+	if !problem {
+		s.t.Error("the tail ended without a reason")
 	}
 }
 

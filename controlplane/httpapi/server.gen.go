@@ -110,6 +110,9 @@ type ServerInterface interface {
 	// UpdateNamespace Change one namespace
 	// (PATCH /v1/namespaces/{ns})
 	UpdateNamespace(c *gin.Context, ns NamespaceParam, params UpdateNamespaceParams)
+	// ListAccess Who can touch a topic or a group
+	// (GET /v1/namespaces/{ns}/access)
+	ListAccess(c *gin.Context, ns NamespaceParam, params ListAccessParams)
 	// ListAcls List the rules of a namespace
 	// (GET /v1/namespaces/{ns}/acls)
 	ListAcls(c *gin.Context, ns NamespaceParam, params ListAclsParams)
@@ -1569,6 +1572,66 @@ func (siw *ServerInterfaceWrapper) UpdateNamespace(c *gin.Context) {
 	}
 
 	siw.Handler.UpdateNamespace(c, ns, params)
+}
+
+// ListAccess operation middleware
+func (siw *ServerInterfaceWrapper) ListAccess(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAccessParams
+
+	// ------------- Required query parameter "resource" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "resource", c.Request.URL.Query(), &params.Resource, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter resource: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Required query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "name", c.Request.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_size", c.Request.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_size: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_token", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_token: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListAccess(c, ns, params)
 }
 
 // ListAcls operation middleware
@@ -3741,6 +3804,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/acls/:id", wrapper.GetAcl)
 	router.PATCH(options.BaseURL+"/v1/namespaces/:ns/acls/:id", wrapper.UpdateAcl)
 	router.POST(options.BaseURL+"/v1/namespaces/:ns/acls/actions/test", wrapper.TestAcl)
+	router.GET(options.BaseURL+"/v1/namespaces/:ns/access", wrapper.ListAccess)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/quotas", wrapper.ListNamespaceQuotas)
 	router.GET(options.BaseURL+"/v1/usage", wrapper.GetUsage)
 	router.GET(options.BaseURL+"/v1/usage.csv", wrapper.GetUsageCsv)
@@ -5080,6 +5144,46 @@ type UpdateNamespacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateNamespacedefaultApplicationProblemPlusJSONResponse) VisitUpdateNamespaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessRequestObject struct {
+	Ns     NamespaceParam `json:"ns"`
+	Params ListAccessParams
+}
+
+type ListAccessResponseObject interface {
+	VisitListAccessResponse(w http.ResponseWriter) error
+}
+
+type ListAccess200JSONResponse AccessorList
+
+func (response ListAccess200JSONResponse) VisitListAccessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAccessdefaultApplicationProblemPlusJSONResponse) VisitListAccessResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6905,6 +7009,9 @@ type StrictServerInterface interface {
 	// UpdateNamespace Change one namespace
 	// (PATCH /v1/namespaces/{ns})
 	UpdateNamespace(ctx context.Context, request UpdateNamespaceRequestObject) (UpdateNamespaceResponseObject, error)
+	// ListAccess Who can touch a topic or a group
+	// (GET /v1/namespaces/{ns}/access)
+	ListAccess(ctx context.Context, request ListAccessRequestObject) (ListAccessResponseObject, error)
 	// ListAcls List the rules of a namespace
 	// (GET /v1/namespaces/{ns}/acls)
 	ListAcls(ctx context.Context, request ListAclsRequestObject) (ListAclsResponseObject, error)
@@ -8099,6 +8206,33 @@ func (sh *strictHandler) UpdateNamespace(ctx *gin.Context, ns NamespaceParam, pa
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateNamespaceResponseObject); ok {
 		if err := validResponse.VisitUpdateNamespaceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAccess operation middleware
+func (sh *strictHandler) ListAccess(ctx *gin.Context, ns NamespaceParam, params ListAccessParams) {
+	var request ListAccessRequestObject
+
+	request.Ns = ns
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAccess(ctx, request.(ListAccessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAccess")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListAccessResponseObject); ok {
+		if err := validResponse.VisitListAccessResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -177,6 +177,9 @@ func (t *tail) mayRead(ctx context.Context) error {
 	if err := t.s.d.Auth.StillMay(ctx, t.c.principal, t.c.op.permission, t.c.addr); err != nil {
 		return err
 	}
+	if err := t.s.rulesAllow(ctx, t.c); err != nil {
+		return err
+	}
 	return t.s.d.Catalog.CheckReadable(ctx, t.c.tenantID(), t.req.NamespaceID, t.req.Topic)
 }
 

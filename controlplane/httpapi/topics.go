@@ -33,6 +33,9 @@ func (s *server) CreateTopic(gc context.Context, r CreateTopicRequestObject) (Cr
 	in := catalog.Topic{Name: r.Body.Name, Type: catalog.TopicType(or(r.Body.Type, "")), Queues: or(r.Body.Queues, 0), Retention: catalog.Duration(or(r.Body.Retention, "")),
 		MaxMessageBytes: or(r.Body.MaxMessageBytes, 0), MaxSendTPS: int64(or(r.Body.MaxSendTps, 0)), Perm: string(or(r.Body.Perm, "")),
 		Description: or(r.Body.Description, ""), Labels: or(r.Body.Labels, nil), DeletionProtection: isTrue(r.Body.DeletionProtection)}
+	if err := s.rulesAllowOne(ctx, c, tenant.ResourceTopic, in.Name, tenant.PermissionManage); err != nil {
+		return nil, err
+	}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Topic, error) {
 		t, err := s.d.Catalog.CreateTopic(ctx, c.tenantID(), r.Ns, in)
 		c.touches("topic", t.ID, r.Ns)

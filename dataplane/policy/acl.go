@@ -12,21 +12,24 @@ import (
 //
 // Order of evaluation, for a caller whose key is live and whose address the key
 // allows: a rule that denies decides; else a rule that allows; else a scope of
-// the key; else the request is refused. Neither the order of rules nor how
-// narrow their patterns are matters.
+// the key, or for a person on the HTTP API a role; else the request is refused.
+// Neither the order of rules nor how narrow their patterns are matters. The same
+// function decides for both protocols and for HTTP.
 type Rule struct {
 	ID         string     `json:"id"`
 	Deny       bool       `json:"deny,omitempty"`
-	Principal  string     `json:"principal"`            // an API key's id, its owner's id, or "*" for every key of the tenant
-	Resource   string     `json:"resource"`             // "topic" or "group"
+	Principal  string     `json:"principal"`            // an API key's id, its owner's id, or "*" for every caller of the tenant
+	Resource   string     `json:"resource"`             // "topic", "group", or "namespace" for all topics and groups
 	Pattern    string     `json:"pattern"`              // a name, a prefix followed by "*", or "*"
 	Operations []string   `json:"operations"`           // as in a Scope
 	CIDRs      []string   `json:"cidrs,omitempty"`      // addresses that the rule is for; empty: all
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // the rule is void from then on
 }
 
-// everyone is the principal of rules for all keys of a tenant.
-const everyone = "*"
+const (
+	everyone   = "*" // principal of rules for all callers of a tenant
+	everything = "*" // pattern of all names
+)
 
 // kind of a resource.
 type kind uint8
@@ -37,6 +40,20 @@ const (
 )
 
 var resourceKinds = map[string]kind{"topic": kindTopic, "group": kindGroup}
+
+// resourceNamespace is what a rule names that is about every topic and group.
+const resourceNamespace = "namespace"
+
+// kindsOf lists what a rule about a resource speaks of, nil for an unknown one.
+func kindsOf(resource string) []kind {
+	if resource == resourceNamespace {
+		return []kind{kindTopic, kindGroup}
+	}
+	if k := resourceKinds[resource]; k != 0 {
+		return []kind{k}
+	}
+	return nil
+}
 
 // String returns the resource's name in a Rule.
 func (k kind) String() string {
@@ -89,29 +106,16 @@ func compileACL(rules []Rule) (acl, error) {
 	prefixes := map[aclKey]map[string][]rule{}
 	var firstErr error
 	for i := range rules {
-		r, key, err := compileRule(&rules[i])
+		r, err := compileRule(&rules[i])
 		if err != nil {
 			if firstErr == nil {
 				firstErr = err
 			}
 			continue
 		}
-		node := a[key]
-		if node == nil {
-			node = &aclNode{}
-			a[key] = node
+		for _, k := range kindsOf(rules[i].Resource) {
+			a.add(prefixes, aclKey{rules[i].Principal, k}, rules[i].Pattern, r)
 		}
-		if prefix, wild := strings.CutSuffix(rules[i].Pattern, "*"); wild {
-			if prefixes[key] == nil {
-				prefixes[key] = map[string][]rule{}
-			}
-			prefixes[key][prefix] = append(prefixes[key][prefix], r)
-			continue
-		}
-		if node.names == nil {
-			node.names = map[string][]rule{}
-		}
-		node.names[rules[i].Pattern] = append(node.names[rules[i].Pattern], r)
 	}
 	for key, byPrefix := range prefixes {
 		a[key].prefixes = sortPrefixes(byPrefix)
@@ -119,16 +123,36 @@ func compileACL(rules []Rule) (acl, error) {
 	return a, firstErr
 }
 
-func compileRule(r *Rule) (rule, aclKey, error) {
+// add puts a rule where its pattern belongs; those for prefixes are collected.
+func (a acl) add(prefixes map[aclKey]map[string][]rule, key aclKey, pattern string, r rule) {
+	node := a[key]
+	if node == nil {
+		node = &aclNode{}
+		a[key] = node
+	}
+	if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
+		if prefixes[key] == nil {
+			prefixes[key] = map[string][]rule{}
+		}
+		prefixes[key][prefix] = append(prefixes[key][prefix], r)
+		return
+	}
+	if node.names == nil {
+		node.names = map[string][]rule{}
+	}
+	node.names[pattern] = append(node.names[pattern], r)
+}
+
+func compileRule(r *Rule) (rule, error) {
 	out := rule{id: r.ID, deny: r.Deny, expires: r.ExpiresAt}
-	key := aclKey{r.Principal, resourceKinds[r.Resource]}
-	if key.kind == 0 || r.Principal == "" || r.Pattern == "" {
-		return out, key, fmt.Errorf("rule %s: resource %q, principal %q, pattern %q", r.ID, r.Resource, r.Principal, r.Pattern)
+	kinds := kindsOf(r.Resource)
+	if len(kinds) == 0 || r.Principal == "" || r.Pattern == "" || (len(kinds) > 1 && r.Pattern != everything) {
+		return out, fmt.Errorf("rule %s: resource %q, principal %q, pattern %q", r.ID, r.Resource, r.Principal, r.Pattern)
 	}
 	for _, name := range r.Operations {
 		op, ok := operationNames[name]
 		if !ok {
-			return out, key, fmt.Errorf("rule %s: unknown operation %q", r.ID, name)
+			return out, fmt.Errorf("rule %s: unknown operation %q", r.ID, name)
 		}
 		out.ops |= op
 	}
@@ -137,7 +161,7 @@ func compileRule(r *Rule) (rule, aclKey, error) {
 	if err != nil {
 		err = fmt.Errorf("rule %s: %w", r.ID, err)
 	}
-	return out, key, err
+	return out, err
 }
 
 func parseCIDRs(list []string) ([]netip.Prefix, error) {

@@ -15,7 +15,7 @@ import (
 // any that allows.
 func oracle(rules []Rule, q *question) (deny, allow bool) {
 	for _, r := range rules {
-		if !slices.Contains(q.principals[:], r.Principal) || resourceKinds[r.Resource] != q.kind {
+		if !slices.Contains(q.principals[:], r.Principal) || !slices.Contains(kindsOf(r.Resource), q.kind) {
 			continue
 		}
 		if prefix, wild := strings.CutSuffix(r.Pattern, "*"); wild && !strings.HasPrefix(q.name, prefix) || !wild && r.Pattern != q.name {
@@ -54,7 +54,10 @@ func TestACL_decidesAsAWalkOverAllRules(t *testing.T) {
 		for i := range rng.IntN(30) {
 			r := Rule{
 				ID: fmt.Sprint("acl_", i), Deny: rng.IntN(4) == 0, Principal: pick(rng, "slk_a", "sa_a", "*", "slk_b"),
-				Resource: pick(rng, "topic", "group"), Pattern: pick(rng, name(), name()+"*", "*"),
+				Resource: pick(rng, "topic", "group", "topic", "group", "namespace"), Pattern: pick(rng, name(), name()+"*", "*"),
+			}
+			if r.Resource == "namespace" {
+				r.Pattern = "*"
 			}
 			for _, op := range []string{"PUB", "SUB", "MANAGE", "DESCRIBE"} {
 				if rng.IntN(2) == 0 {
@@ -141,6 +144,47 @@ func TestView_rules(t *testing.T) {
 	set()
 	if waiting.Still() != nil {
 		t.Errorf("without rules: %v", waiting.Still())
+	}
+}
+
+// A Judge says what brokers do: for a key without a scope in the namespace, too,
+// for which no rule opens the door.
+func TestJudge_decidesAsViewsDo(t *testing.T) {
+	rules := []Rule{
+		{ID: "acl_1", Principal: "*", Resource: "namespace", Pattern: "*", Operations: []string{"DESCRIBE"}},
+		{ID: "acl_2", Deny: true, Principal: "usr_1", Resource: "topic", Pattern: "pay*", Operations: []string{"PUB"}},
+	}
+	j, err := NewJudge("aaaaaaaa", rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := Key{TenantID: "tnt_a", Scopes: []Scope{{NamespaceID: "aaaaaaaa", Permissions: []string{"PUB"}, Topics: []string{"*"}}}}
+	elsewhere := Key{TenantID: "tnt_a", Scopes: []Scope{{NamespaceID: "bbbbbbbb", Permissions: []string{"PUB"}, Topics: []string{"*"}}}}
+	owned := here
+	owned.OwnerID = "usr_1"
+	for _, c := range []struct {
+		name, by string
+		q        Question
+		allowed  bool
+	}{
+		{"scope", DecidedByScope, Question{KeyID: "slk_1", Key: here, Operation: "PUB"}, true},
+		{"rule for everything", DecidedByRule, Question{KeyID: "slk_1", Key: here, Operation: "DESCRIBE"}, true},
+		{"nothing", DecidedByDefault, Question{KeyID: "slk_1", Key: here, Operation: "SUB"}, false},
+		{"no scope here", DecidedByDefault, Question{KeyID: "slk_1", Key: elsewhere, Operation: "DESCRIBE"}, false},
+		{"no scope here, a role", DecidedByRule, Question{KeyID: "slk_1", Key: elsewhere, Operation: "DESCRIBE", Role: true}, true},
+		{"rule for the owner", DecidedByRule, Question{KeyID: "slk_1", Key: owned, Operation: "PUB"}, false},
+		{"rule for the owner over the key's role", DecidedByRule, Question{KeyID: "slk_1", Key: owned, Operation: "PUB", Role: true}, false},
+		{"person", DecidedByRole, Question{PersonID: "usr_2", Role: true, Operation: "PUB"}, true},
+		{"person denied", DecidedByRule, Question{PersonID: "usr_1", Role: true, Operation: "PUB"}, false},
+		{"person without a role", DecidedByDefault, Question{PersonID: "usr_2", Operation: "PUB"}, false},
+	} {
+		c.q.Resource, c.q.Name, c.q.Remote, c.q.Now = "topic", "payments", netip.MustParseAddr("10.0.0.1"), testNow
+		if d, err := j.Decide(c.q); err != nil || d.Allowed != c.allowed || d.DecidedBy != c.by || d.Reason == "" {
+			t.Errorf("%s: %+v, %v", c.name, d, err)
+		}
+	}
+	if _, err := NewJudge("aaaaaaaa", []Rule{{ID: "acl_3", Principal: "*", Resource: "namespace", Pattern: "a*", Operations: []string{"PUB"}}}); err == nil {
+		t.Error("a rule for a part of the namespace passes")
 	}
 }
 

@@ -89,6 +89,15 @@ func (s *Store) Rules(ctx context.Context, tenantID, namespaceID tenant.ID, f te
 	if f.Resource != "" {
 		q = q.Where("resource = ?", f.Resource)
 	}
+	if f.Principals != nil {
+		q = q.Where("principal IN ?", f.Principals)
+	}
+	if f.Resources != nil {
+		q = q.Where("resource IN ?", f.Resources)
+	}
+	if f.Patterns != nil {
+		q = q.Where("pattern IN ?", f.Patterns)
+	}
 	return list(q, p, ruleRow.rule)
 }
 

@@ -701,6 +701,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{ns}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who can touch a topic or a group
+         * @description API keys in the order of their ids, then members. Callers that may do nothing with it are left out.
+         */
+        get: operations["listAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{ns}/quotas": {
         parameters: {
             query?: never;
@@ -924,17 +944,27 @@ export interface components {
          */
         AclId: string;
         /**
-         * @description Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every key of the tenant.
+         * @description Whom a rule is for: an API key, a member or a service account for all of its keys, or `*` for every caller of the tenant. A rule for a member is for what they do in person, too.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
         AclPrincipal: string;
         /**
-         * @description What a rule is about. Retry and dead-letter topics belong to their group.
+         * @description What a rule is about: topics, groups, or everything in the namespace, with the pattern `*`. Retry and dead-letter topics belong to their group.
          * @enum {string}
          */
-        AclResource: "topic" | "group";
+        AclResource: "topic" | "group" | "namespace";
         /**
-         * @description A rule that denies decides, else one that allows, else a scope of the key, else the answer is no.
+         * @description What a question is about. Retry and dead-letter topics belong to their group.
+         * @enum {string}
+         */
+        AclObject: "topic" | "group";
+        /**
+         * @description The state of the key, its allowed addresses, a rule, a scope of the key, a role of the person, or that nothing allows it.
+         * @enum {string}
+         */
+        AclDecider: "key_state" | "address" | "rule" | "scope" | "role" | "default";
+        /**
+         * @description A rule that denies decides, else one that allows, else a scope of the key (for a person, a role), else the answer is no. It is the same over remoting, gRPC and HTTP.
          * @enum {string}
          */
         AclEffect: "allow" | "deny";
@@ -1874,7 +1904,7 @@ export interface components {
         AclTest: {
             principal: components["schemas"]["ApiKeyId"];
             operation: components["schemas"]["KeyPermission"];
-            resource: components["schemas"]["AclResource"];
+            resource: components["schemas"]["AclObject"];
             /**
              * @description Bare name of the topic or group; it need not exist.
              * @example orders
@@ -1897,14 +1927,55 @@ export interface components {
          */
         AclDecision: {
             allowed: boolean;
-            /**
-             * @description The state of the key, its allowed addresses, a rule, a scope of the key, or that nothing allows it.
-             * @enum {string}
-             */
-            decided_by: "key_state" | "address" | "rule" | "scope" | "default";
+            decided_by: components["schemas"]["AclDecider"];
             rule_id?: components["schemas"]["AclId"];
             /** @description The decision in a sentence. */
             reason: string;
+        };
+        /**
+         * @description One caller and what they may do with a topic or a group, from an address that their key and the rules allow.
+         * @example {
+         *       "id": "slk_7Kd0aQm3bX9cLwPe2RtZ",
+         *       "kind": "api_key",
+         *       "name": "shop",
+         *       "owner_id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "operations": [
+         *         {
+         *           "operation": "SUB",
+         *           "decided_by": "scope"
+         *         }
+         *       ]
+         *     }
+         */
+        Accessor: {
+            /**
+             * @description API key id, or user id of a member.
+             * @example slk_7Kd0aQm3bX9cLwPe2RtZ
+             */
+            id: string;
+            kind: components["schemas"]["AccessorKind"];
+            /** @description Name of the key or of the person. */
+            name: string;
+            /** @description Owner of the key; the member. */
+            owner_id: string;
+            /** @description What the caller may do, and what makes it so. Never empty. */
+            operations: components["schemas"]["AccessorOperation"][];
+        };
+        /**
+         * @description What kind of caller it is.
+         * @enum {string}
+         */
+        AccessorKind: "api_key" | "member";
+        /** @description One operation that a caller may do. */
+        AccessorOperation: {
+            operation: components["schemas"]["KeyPermission"];
+            decided_by: components["schemas"]["AclDecider"];
+            rule_id?: components["schemas"]["AclId"];
+        };
+        /** @description One page of Accessor objects. A page may be short or empty and still have a next one. */
+        AccessorList: {
+            items: components["schemas"]["Accessor"][];
+            next_page_token?: components["schemas"]["PageToken"];
         };
         /**
          * @description What a key may do in one namespace.
@@ -5335,6 +5406,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AclDecision"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listAccess: {
+        parameters: {
+            query: {
+                /** @description Kind of the thing. */
+                resource: components["schemas"]["AclObject"];
+                /** @description Its bare name; it need not exist. */
+                name: string;
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessorList"];
                 };
             };
             default: components["responses"]["Failure"];

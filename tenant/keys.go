@@ -242,7 +242,7 @@ func (s *Service) checkKey(ctx context.Context, k APIKey) error {
 	if err := CheckDescription(k.Description); err != nil {
 		return err
 	}
-	if k.ControlRole != "" && (!k.ControlRole.Valid() || k.ControlRole == RoleOwner) {
+	if k.ControlRole != "" && (!k.ControlRole.Valid() || k.ControlRole == RoleOwner || k.ControlRole == RoleNone) {
 		return errs.Field("control_role", "a key cannot have the role %q; use admin, developer, viewer or billing", k.ControlRole)
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(s.time()) {

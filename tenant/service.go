@@ -30,6 +30,10 @@ type Store interface {
 	CreateMember(ctx context.Context, m Member) error
 	Member(ctx context.Context, tenantID, userID ID) (Member, error)
 	Members(ctx context.Context, tenantID ID, p Page) ([]Member, error)
+	UpdateMember(ctx context.Context, m Member) error
+	DeleteMember(ctx context.Context, tenantID, userID ID) error
+	// Owners counts the members with the role owner.
+	Owners(ctx context.Context, tenantID ID) (int64, error)
 
 	CreateServiceAccount(ctx context.Context, a ServiceAccount) error
 	ServiceAccount(ctx context.Context, tenantID, id ID) (ServiceAccount, error)
@@ -176,16 +180,6 @@ func (s *Service) UpdateTenant(ctx context.Context, tenantID ID, u TenantUpdate,
 		return s.store.UpdateTenant(ctx, t)
 	})
 	return out, err
-}
-
-// Members lists the people of a tenant.
-func (s *Service) Members(ctx context.Context, tenantID ID, p Page) ([]Member, error) {
-	return s.store.Members(ctx, tenantID, p)
-}
-
-// Member returns one of the people of a tenant.
-func (s *Service) Member(ctx context.Context, tenantID, userID ID) (Member, error) {
-	return s.store.Member(ctx, tenantID, userID)
 }
 
 // Found makes a tenant with its first member as owner. The caller runs it in

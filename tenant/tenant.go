@@ -44,12 +44,13 @@ const (
 	RoleDeveloper Role = "developer"
 	RoleViewer    Role = "viewer"
 	RoleBilling   Role = "billing"
+	RoleNone      Role = "none" // of members who may only what bindings give
 )
 
-// Valid reports whether r is one of the five roles.
+// Valid reports whether r is one of the six roles.
 func (r Role) Valid() bool {
 	switch r {
-	case RoleOwner, RoleAdmin, RoleDeveloper, RoleViewer, RoleBilling:
+	case RoleOwner, RoleAdmin, RoleDeveloper, RoleViewer, RoleBilling, RoleNone:
 		return true
 	}
 	return false

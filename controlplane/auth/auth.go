@@ -115,6 +115,9 @@ type Store interface {
 	// RevokeSessionsOf ends the live sessions of a user but one, which may be
 	// empty, and returns their ids.
 	RevokeSessionsOf(ctx context.Context, userID, but tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
+	// RevokeSessionsIn ends the live sessions of a user in one tenant and
+	// returns their ids.
+	RevokeSessionsIn(ctx context.Context, tenantID, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
 
 	AddRefresh(ctx context.Context, t RefreshToken) error
 	Refresh(ctx context.Context, hash []byte) (RefreshToken, error)
@@ -130,6 +133,8 @@ type Store interface {
 type Tenants interface {
 	Tenant(ctx context.Context, tenantID tenant.ID) (tenant.Tenant, error)
 	Member(ctx context.Context, tenantID, userID tenant.ID) (tenant.Member, error)
+	ChangeMember(ctx context.Context, tenantID, userID tenant.ID, role tenant.Role, want int64, may tenant.MemberCheck) (was, now tenant.Member, err error)
+	RemoveMember(ctx context.Context, tenantID, userID tenant.ID, want int64, may tenant.MemberCheck) error
 	ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error)
 	KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error)
 	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)

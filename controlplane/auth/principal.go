@@ -52,10 +52,10 @@ const (
 // roles is the table of role and permission; it says what x-roles of
 // openapi.yaml says, and a test compares the two.
 var roles = map[tenant.Role][]Permission{
-	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
+	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read"},
-	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "service_account:read", "service_account:write", "key:read", "key:write",
+	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read"},
 	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "acl:read", "topic:read",
@@ -63,6 +63,7 @@ var roles = map[tenant.Role][]Permission{
 	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "acl:read", "topic:read", "group:read",
 		"quota:read", "usage:read"},
 	tenant.RoleBilling: {"tenant:read", "quota:read", "usage:read", "billing:read"},
+	tenant.RoleNone:    {},
 }
 
 // May answers whether p may do what action needs.

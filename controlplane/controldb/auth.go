@@ -205,11 +205,20 @@ func (s *AuthStore) RevokeSession(ctx context.Context, id tenant.ID, reason stri
 
 // RevokeSessionsOf implements auth.Store.
 func (s *AuthStore) RevokeSessionsOf(ctx context.Context, userID, but tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
+	return s.revokeSessions(ctx, reason, at, "user_id = ? AND id <> ? AND revoked_at IS NULL", userID, but)
+}
+
+// RevokeSessionsIn implements auth.Store.
+func (s *AuthStore) RevokeSessionsIn(ctx context.Context, tenantID, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
+	return s.revokeSessions(ctx, reason, at, "user_id = ? AND tenant = ? AND revoked_at IS NULL", userID, tenantID)
+}
+
+func (s *AuthStore) revokeSessions(ctx context.Context, reason string, at time.Time, where string, args ...any) ([]tenant.ID, error) {
 	var ids []tenant.ID
-	if err := s.db.Locking(ctx, s.db.Conn(ctx).Model(&sessionRow{})).Where("user_id = ? AND id <> ? AND revoked_at IS NULL", userID, but).Pluck("id", &ids).Error; err != nil {
+	if err := s.db.Locking(ctx, s.db.Conn(ctx).Model(&sessionRow{})).Where(where, args...).Pluck("id", &ids).Error; err != nil {
 		return nil, sqldb.Error(err)
 	}
-	err := s.db.Conn(ctx).Model(&sessionRow{}).Where("user_id = ? AND id <> ? AND revoked_at IS NULL", userID, but).
+	err := s.db.Conn(ctx).Model(&sessionRow{}).Where(where, args...).
 		UpdateColumns(map[string]any{"revoked_at": sqldb.Millis(at), "revoked_reason": reason}).Error
 	return ids, sqldb.Error(err)
 }

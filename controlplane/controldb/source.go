@@ -3,9 +3,11 @@ package controldb
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gorm.io/gorm"
 
+	"github.com/sluicemq/sluice/controlplane/auth"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/internal/sqldb"
@@ -178,6 +180,10 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 	for _, id := range off {
 		disabled[id] = true
 	}
+	owners, err := s.owners(ctx, keys, ids == nil)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]catalog.DesiredKey, 0, len(keys))
 	for _, k := range keys {
 		d := catalog.DesiredKey{ID: k.ID, TenantID: k.TenantID, OwnerID: k.OwnerID, State: tenant.KeyActive, ExpiresAt: k.ExpiresAt, Scopes: k.Scopes,
@@ -187,6 +193,11 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 			d.State = tenant.KeyRevoked
 		case k.Disabled || disabled[k.OwnerID]:
 			d.State = tenant.KeyDisabled
+		case strings.HasPrefix(k.OwnerID, tenant.PrefixUser):
+			d.Scopes = auth.Capped(owners[member{k.TenantID, k.OwnerID}], k.Scopes)
+			if len(d.Scopes) == 0 && len(k.Scopes) > 0 {
+				d.State = tenant.KeyDisabled // its owner lost all that it could do
+			}
 		}
 		// Brokers need the secret of a revoked key to tell its owner, and nobody
 		// else, that it was revoked.
@@ -196,6 +207,35 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 			}
 		}
 		out = append(out, d)
+	}
+	return out, nil
+}
+
+// member names a person in a tenant.
+type member struct{ tenantID, userID tenant.ID }
+
+// owners reads the roles of the members that own keys: a key never may more
+// than they.
+func (s *Source) owners(ctx context.Context, keys []tenant.APIKey, every bool) (map[member]tenant.Role, error) {
+	var users []tenant.ID
+	for _, k := range keys {
+		if !every && strings.HasPrefix(k.OwnerID, tenant.PrefixUser) {
+			users = append(users, k.OwnerID)
+		}
+	}
+	out := map[member]tenant.Role{}
+	for first := true; first && every || len(users) > 0; first = false {
+		q := s.db.Conn(ctx).Table("members").Select("tenant_id, user_id, role")
+		if n := min(chunk, len(users)); !every {
+			q, users = q.Where("user_id IN ?", users[:n]), users[n:]
+		}
+		var rows []struct{ TenantID, UserID, Role string }
+		if err := q.Find(&rows).Error; err != nil {
+			return nil, sqldb.Error(err)
+		}
+		for _, r := range rows {
+			out[member{r.TenantID, r.UserID}] = tenant.Role(r.Role)
+		}
 	}
 	return out, nil
 }

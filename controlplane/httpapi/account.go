@@ -134,20 +134,3 @@ func (s *server) UpdateTenant(gc context.Context, r UpdateTenantRequestObject) (
 	}
 	return UpdateTenant200JSONResponse{Body: t, Headers: UpdateTenant200ResponseHeaders{ETag: etag(t.Revision)}}, nil
 }
-
-func memberOut(m tenant.Member) api.Member {
-	return api.Member{Id: m.UserID, Email: m.Email, Name: m.Name, Role: api.Role(m.Role), LastSignInAt: atPtr(m.LastSeen),
-		CreatedAt: at(m.CreatedAt), UpdatedAt: at(m.UpdatedAt), Revision: m.Revision}
-}
-
-// ListMembers lists the people of the tenant.
-func (s *server) ListMembers(gc context.Context, r ListMembersRequestObject) (ListMembersResponseObject, error) {
-	c, ctx := enter(gc)
-	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
-		func(p tenant.Page) ([]tenant.Member, error) { return s.d.Tenants.Members(ctx, c.tenantID(), p) },
-		func(m tenant.Member) string { return m.UserID }, memberOut)
-	if err != nil {
-		return nil, err
-	}
-	return ListMembers200JSONResponse{Items: items, NextPageToken: next}, nil
-}

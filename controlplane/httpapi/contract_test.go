@@ -225,6 +225,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 			Effect: "deny", Principal: "*", Resource: "topic", Pattern: "*", Operations: []api.KeyPermission{"PUB"},
 		}))
 		check(t, err)
+		other, err := apiclient.OK(b.sdk.GetMeWithResponse(t.Context()))
+		check(t, err)
 		before, err := s.source.Desired(t.Context())
 		check(t, err)
 
@@ -232,8 +234,9 @@ func TestTenants_areSealedOff(t *testing.T) {
 			"updateServiceAccount": `{"disabled":true}`, "updateApiKey": `{"disabled":true}`, "rotateApiKey": `{}`, "updateNamespace": `{"name":"mine"}`,
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
 			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
-			"createAcl": `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
-			"testAcl":   `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
+			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
+			"updateMember": `{"role":"viewer"}`,
+			"testAcl":      `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
 		}
 		tried := 0
 		for _, op := range s.srv.ops {
@@ -245,6 +248,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 				id = account.Id
 			} else if strings.Contains(op.path, "/acls/") {
 				id = rule.Id
+			} else if strings.Contains(op.path, "/members/") {
+				id = other.Id
 			}
 			path := strings.NewReplacer("{ns}", b.NamespaceId, "{topic}", "hello", "{group}", "hello-group", "{id}", id).Replace(op.path)
 			path += map[string]string{"getClientConfig": "?language=go", "listAccess": "?resource=topic&name=hello"}[op.id]

@@ -99,68 +99,6 @@ func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return update(s.db.Conn(ctx).Where("id = ?", t.ID), &row, t.Revision, "tenant")
 }
 
-type memberRow struct {
-	TenantID string `gorm:"primaryKey"`
-	UserID   string `gorm:"primaryKey"`
-	Role     string
-	Created  int64 `gorm:"column:created_at"`
-	Updated  int64 `gorm:"column:updated_at"`
-	Revision int64
-}
-
-func (memberRow) TableName() string { return "members" }
-
-// CreateMember implements tenant.Store.
-func (s *Store) CreateMember(ctx context.Context, m tenant.Member) error {
-	row := memberRow{TenantID: m.TenantID, UserID: m.UserID, Role: string(m.Role),
-		Created: sqldb.Millis(m.CreatedAt), Updated: sqldb.Millis(m.UpdatedAt), Revision: m.Revision}
-	return create(s.db.Conn(ctx), &row, "member")
-}
-
-type memberView struct {
-	TenantID   string
-	UserID     string
-	Email      string
-	Name       string
-	Role       string
-	LastSignIn *int64 `gorm:"column:last_sign_in_at"`
-	Created    int64  `gorm:"column:created_at"`
-	Updated    int64  `gorm:"column:updated_at"`
-	Revision   int64
-}
-
-func (v memberView) member() tenant.Member {
-	return tenant.Member{TenantID: v.TenantID, UserID: v.UserID, Email: v.Email, Name: v.Name, Role: tenant.Role(v.Role),
-		LastSeen: sqldb.TimePtr(v.LastSignIn), CreatedAt: sqldb.Time(v.Created), UpdatedAt: sqldb.Time(v.Updated), Revision: v.Revision}
-}
-
-func (s *Store) members(ctx context.Context, tenantID tenant.ID) *gorm.DB {
-	return s.db.Conn(ctx).Table("members").
-		Select("members.tenant_id, members.user_id, members.role, members.created_at, members.updated_at, members.revision, users.email, users.name, users.last_sign_in_at").
-		Joins("JOIN users ON users.id = members.user_id").
-		Where("members.tenant_id = ?", tenantID)
-}
-
-// Member implements tenant.Store.
-func (s *Store) Member(ctx context.Context, tenantID, userID tenant.ID) (tenant.Member, error) {
-	var v memberView
-	if err := first(s.members(ctx, tenantID).Where("members.user_id = ?", userID), &v, "member", userID); err != nil {
-		return tenant.Member{}, err
-	}
-	return v.member(), nil
-}
-
-// Members implements tenant.Store.
-func (s *Store) Members(ctx context.Context, tenantID tenant.ID, p tenant.Page) ([]tenant.Member, error) {
-	var list []memberView
-	err := s.members(ctx, tenantID).Where("members.user_id > ?", p.After).Order("members.user_id").Limit(p.Size).Find(&list).Error
-	out := make([]tenant.Member, len(list))
-	for i, v := range list {
-		out[i] = v.member()
-	}
-	return out, sqldb.Error(err)
-}
-
 type serviceAccountRow struct {
 	ID          string `gorm:"primaryKey"`
 	TenantID    string

@@ -56,6 +56,7 @@ type API struct {
 	topics     map[string]*api.Topic // by namespace and name
 	groups     map[string]*api.Group
 	keys       map[string]*api.ApiKey
+	members    map[string]*api.Member
 	messages   map[string][]api.Message
 	replies    map[string]reply // by idempotency key
 	requests   []Request
@@ -92,6 +93,7 @@ func New() (*API, error) {
 		keys: map[string]*api.ApiKey{}, messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
 	}
 	a.mux = a.routes()
+	a.firstMembers()
 	n := a.newNamespace(api.NamespaceCreate{Name: "default"})
 	a.newTopic(n.Id, api.TopicCreate{Name: "hello"})
 	a.newGroup(n.Id, api.GroupCreate{Name: "hello-group"})

@@ -49,6 +49,7 @@ func (a *API) routes() *http.ServeMux {
 	m.HandleFunc("GET /v1/namespaces/{ns}/topics/{topic}/tail", a.tail)
 	m.HandleFunc("GET /v1/usage", a.usage)
 	m.HandleFunc("GET /v1/costs", a.costs)
+	a.memberRoutes(m)
 	return m
 }
 

@@ -79,7 +79,8 @@ type app struct {
 func Commands(io IO) []*cobra.Command {
 	a := &app{IO: io}
 	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(),
-		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand()}
+		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand(),
+		a.memberCommand()}
 	for _, c := range commands {
 		a.common(c)
 		c.SetIn(io.In)

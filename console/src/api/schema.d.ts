@@ -313,6 +313,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/members/actions/leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Leave the tenant
+         * @description For a person who signed in. All their sessions in this tenant end and their API keys in it are revoked, at once. The last owner cannot leave.
+         */
+        post: operations["leaveTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/members/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one member */
+        get: operations["getMember"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a member
+         * @description Their sessions in this tenant end and their API keys in it are revoked at once, live tails and open connections too. Only owners remove owners; the last owner stays.
+         */
+        delete: operations["removeMember"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the role of a member
+         * @description Only owners make owners and change them, nobody gives more than they have, and the last owner stays one. Who loses a right is signed out of this tenant, and their API keys lose it too, on brokers within a second.
+         */
+        patch: operations["updateMember"];
+        trace?: never;
+    };
     "/v1/service-accounts": {
         parameters: {
             query?: never;
@@ -1074,10 +1119,10 @@ export interface components {
          */
         Locale: "en" | "zh";
         /**
-         * @description What a member may do; `x-roles` lists the permissions of each.
+         * @description What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
          * @enum {string}
          */
-        Role: "owner" | "admin" | "developer" | "viewer" | "billing";
+        Role: "owner" | "admin" | "developer" | "viewer" | "billing" | "none";
         /**
          * @description Lets an API key use this API by HTTP Basic. Never more than the owner's own role.
          * @enum {string}
@@ -1736,6 +1781,15 @@ export interface components {
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
             revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description What to change.
+         * @example {
+         *       "role": "developer"
+         *     }
+         */
+        MemberUpdate: {
+            role: components["schemas"]["Role"];
         };
         /** @description One page of Member objects, in a stable order. */
         MemberList: {
@@ -3470,6 +3524,8 @@ export interface components {
         GroupParam: components["schemas"]["GroupName"];
         /** @description API key id. */
         ApiKeyParam: components["schemas"]["ApiKeyId"];
+        /** @description User id of a member. */
+        MemberParam: components["schemas"]["UserId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
         /** @description Session id. */
@@ -4030,6 +4086,119 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    leaveTenant: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller is no member any more. The refresh cookie is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getMember: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description User id of a member. */
+                id: components["parameters"]["MemberParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Member"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    removeMember: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description User id of a member. */
+                id: components["parameters"]["MemberParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed. With `dry_run`: they could be removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateMember: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description User id of a member. */
+                id: components["parameters"]["MemberParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberUpdate"];
+            };
+        };
+        responses: {
+            /** @description The member after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Member"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/sluicemq/sluice/terraform/fakeapi"
+)
+
+func TestGolden_members(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	s.must("member", "list")
+	s.must("member", "get", "Grace@example.com")
+	s.must("member", "set-role", fakeapi.MemberID, "viewer", "--dry-run")
+	s.must("member", "set-role", "grace@example.com", "admin")
+	s.run("member", "set-role", fakeapi.MemberID, "root")
+	s.run("member", "get", "nobody@example.com")
+	s.run("member", "leave", "--yes")
+	s.stdin = "n\n"
+	s.run("member", "remove", "grace@example.com")
+	s.must("member", "remove", "grace@example.com", "--yes")
+	s.must("member", "list", "-o", "name")
+	s.golden("members")
+}

@@ -30,6 +30,8 @@ type AuditEvent struct {
 	Denied      bool
 	Reason      string
 	RequestID   string
+	BeforeHash  string // fingerprint of the object; empty: there was none
+	AfterHash   string
 
 	// Place in the tenant's hash chain; see package auditchain. Zero for events
 	// from before there was one, and for Append.
@@ -68,6 +70,8 @@ type auditRow struct {
 	Decision    string
 	Reason      string
 	RequestID   string
+	BeforeHash  string
+	AfterHash   string
 	Created     int64 `gorm:"column:created_at"`
 }
 
@@ -79,7 +83,7 @@ func (auditRow) TableName() string { return "audit_events" }
 func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
 	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
 		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: e.decision(), Reason: e.Reason,
-		RequestID: e.RequestID, Created: sqldb.Millis(e.At)}
+		RequestID: e.RequestID, BeforeHash: e.BeforeHash, AfterHash: e.AfterHash, Created: sqldb.Millis(e.At)}
 	return a.db.InTx(ctx, func(ctx context.Context) error {
 		if err := a.db.Conn(ctx).Create(&row).Error; err != nil {
 			return sqldb.Error(err)
@@ -115,5 +119,6 @@ func (a *Audit) List(ctx context.Context, tenantID tenant.ID, f AuditFilter, p t
 func (r auditRow) event() AuditEvent {
 	return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
 		SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
-		Denied: r.Decision == decisionDenied, Reason: r.Reason, RequestID: r.RequestID}
+		Denied: r.Decision == decisionDenied, Reason: r.Reason, RequestID: r.RequestID,
+		BeforeHash: r.BeforeHash, AfterHash: r.AfterHash}
 }

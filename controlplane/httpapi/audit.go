@@ -15,7 +15,7 @@ import (
 func eventOut(e controldb.AuditEvent) api.AuditEvent {
 	out := api.AuditEvent{Id: e.ID, At: at(e.At), ActorType: api.AuditActorType(e.ActorType), ActorId: e.ActorID, ApiKeyId: some(e.KeyID), SourceIp: some(e.SourceIP),
 		Action: e.Action, TargetType: e.TargetType, TargetId: some(e.TargetID), NamespaceId: some(e.NamespaceID), Decision: "allowed", Reason: some(e.Reason),
-		RequestId: some(e.RequestID), CreatedAt: at(e.At), UpdatedAt: at(e.At), Revision: 1}
+		RequestId: some(e.RequestID), BeforeHash: some(e.BeforeHash), AfterHash: some(e.AfterHash), CreatedAt: at(e.At), UpdatedAt: at(e.At), Revision: 1}
 	if e.Denied {
 		out.Decision = "denied"
 	}

@@ -52,11 +52,19 @@ func writeOwn[T any](ctx context.Context, s *server, c *call, dryRun *bool, do f
 		}
 	}
 	err := s.d.Tx.InTx(ctx, func(ctx context.Context) error {
-		var err error
+		before, err := s.fingerprintNow(ctx, c)
+		if err != nil {
+			return err
+		}
 		if out, err = do(ctx); err != nil {
 			return err
 		}
-		if err := s.d.Audit.Append(ctx, s.event(c)); err != nil {
+		event := s.event(c)
+		event.BeforeHash = before
+		if event.AfterHash, err = s.fingerprintAfter(ctx, c, before, out); err != nil {
+			return err
+		}
+		if err := s.d.Audit.Append(ctx, event); err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
 		if !keyed {

@@ -32,6 +32,8 @@ type Event struct {
 	Decision    string
 	Reason      string
 	RequestID   string
+	BeforeHash  string // fingerprint of the object before and after; may be empty
+	AfterHash   string
 }
 
 // Head is the newest event of a chain. The zero Head is that of an empty one.
@@ -40,8 +42,12 @@ type Head struct {
 	Hash     string // 64 hexadecimal digits
 }
 
-// version is the first thing that a hash covers.
-const version = "sluice audit 1"
+// The first thing that a hash covers. The second version is for events that have
+// fingerprints; the first, without, for all others.
+const (
+	version             = "sluice audit 1"
+	versionFingerprints = "sluice audit 2"
+)
 
 // Next returns the head with e behind h. e.Sequence does not count: it is
 // h.Sequence+1.
@@ -59,13 +65,19 @@ func (h Head) Next(e *Event) Head {
 		sum.Write(n[:])
 	}
 	next := Head{Sequence: h.Sequence + 1}
-	field(version)
+	fields := []string{
+		e.ID, e.ActorType, e.ActorID, e.KeyID, e.SourceIP, e.Action, e.TargetType, e.TargetID, e.NamespaceID, e.Decision, e.Reason, e.RequestID,
+	}
+	if e.BeforeHash+e.AfterHash == "" {
+		field(version)
+	} else {
+		field(versionFingerprints)
+		fields = append(fields, e.BeforeHash, e.AfterHash)
+	}
 	field(h.Hash)
 	number(next.Sequence)
 	number(e.At.UnixMilli())
-	for _, text := range []string{
-		e.ID, e.ActorType, e.ActorID, e.KeyID, e.SourceIP, e.Action, e.TargetType, e.TargetID, e.NamespaceID, e.Decision, e.Reason, e.RequestID,
-	} {
+	for _, text := range fields {
 		field(text)
 	}
 	next.Hash = hex.EncodeToString(sum.Sum(nil))

@@ -3472,6 +3472,10 @@ export interface components {
             reason?: string;
             /** @description Id of the request. */
             request_id?: string;
+            /** @description SHA-256 of the object before the change, as GET shows it: JSON without blanks, names sorted, without status, state, endpoints and last uses. Left out when there was none. */
+            before_hash?: components["schemas"]["ChainHash"];
+            /** @description The same of the object after the change. Left out when it is gone. */
+            after_hash?: components["schemas"]["ChainHash"];
             /**
              * Format: int64
              * @description Number in the hash chain of the tenant; left out for events from before there was one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -41,12 +42,15 @@ func (p Permission) Valid() bool {
 }
 
 // Scope says what a key may do in one namespace. Empty Topics or Groups mean
-// all; a pattern is a name or a prefix that ends with `*`.
+// all; a pattern is a name or a prefix that ends with `*`. It holds for callers
+// at CIDRs (empty: all that the key allows) and is void from ExpiresAt on.
 type Scope struct {
-	NamespaceID ID           `json:"namespace_id"`
-	Permissions []Permission `json:"permissions"`
-	Topics      []string     `json:"topics,omitempty"`
-	Groups      []string     `json:"groups,omitempty"`
+	NamespaceID ID             `json:"namespace_id"`
+	Permissions []Permission   `json:"permissions"`
+	Topics      []string       `json:"topics,omitempty"`
+	Groups      []string       `json:"groups,omitempty"`
+	CIDRs       []netip.Prefix `json:"cidrs,omitempty"`
+	ExpiresAt   *time.Time     `json:"expires_at,omitempty"`
 }
 
 // APIKey is a credential of a member or a service account.
@@ -60,7 +64,8 @@ type APIKey struct {
 	ControlRole  Role // role on the control plane; empty means none
 	AllowedCIDRs []netip.Prefix
 	Disabled     bool
-	ExpiresAt    *time.Time
+	ExpiresAt    *time.Time    // as its owner set it; see Ends
+	MaxAge       time.Duration // what the tenant demanded when the key was read; 0: no limit
 	RevokedAt    *time.Time
 	LastUsedAt   *time.Time
 	Replaces     ID     // key that a rotation made this one from
@@ -73,12 +78,26 @@ type APIKey struct {
 	Revision     int64
 }
 
+// Ends is when the key stops working: what its owner set, or earlier the
+// greatest age that its tenant allows; nil: never.
+func (k *APIKey) Ends() *time.Time {
+	if k.MaxAge <= 0 {
+		return k.ExpiresAt
+	}
+	end := k.CreatedAt.Add(k.MaxAge)
+	if k.ExpiresAt != nil && k.ExpiresAt.Before(end) {
+		return k.ExpiresAt
+	}
+	return &end
+}
+
 // State tells what the key is at now.
 func (k *APIKey) State(now time.Time) KeyState {
+	end := k.Ends()
 	switch {
 	case k.RevokedAt != nil || k.Status.Phase == PhaseDeleting:
 		return KeyRevoked
-	case k.ExpiresAt != nil && !now.Before(*k.ExpiresAt):
+	case end != nil && !now.Before(*end):
 		return KeyExpired
 	case k.Disabled:
 		return KeyDisabled
@@ -124,16 +143,17 @@ func validateScopes(scopes []Scope) error {
 		e.Limit = fmt.Sprint(maxScopes)
 		return e
 	}
-	seen := map[ID]bool{}
 	for i, s := range scopes {
 		at := fmt.Sprintf("scopes[%d]", i)
 		if s.NamespaceID == "" {
 			return errs.Field(at+".namespace_id", "a scope names one namespace")
 		}
-		if seen[s.NamespaceID] {
-			return errs.Field(at+".namespace_id", "namespace %q has two scopes; merge them", s.NamespaceID)
+		if slices.ContainsFunc(scopes[:i], s.alike) {
+			return errs.Field(at+".namespace_id", "namespace %q has two scopes for the same addresses and time; merge them", s.NamespaceID)
 		}
-		seen[s.NamespaceID] = true
+		if len(s.CIDRs) > maxCIDRs {
+			return limited(at+".cidrs", maxCIDRs, "networks")
+		}
 		if len(s.Permissions) == 0 {
 			return errs.Field(at+".permissions", "a scope needs at least one of PUB, SUB, MANAGE, DESCRIBE")
 		}
@@ -152,11 +172,21 @@ func validateScopes(scopes []Scope) error {
 	return nil
 }
 
+// alike reports whether two scopes could be one.
+func (s Scope) alike(o Scope) bool {
+	return s.NamespaceID == o.NamespaceID && slices.Equal(s.CIDRs, o.CIDRs) &&
+		(s.ExpiresAt == nil) == (o.ExpiresAt == nil) && (s.ExpiresAt == nil || s.ExpiresAt.Equal(*o.ExpiresAt))
+}
+
+func limited(field string, most int, what string) error {
+	e := errs.Field(field, "at most %d %s", most, what)
+	e.Limit = fmt.Sprint(most)
+	return e
+}
+
 func validatePatterns(field string, patterns []string) error {
 	if len(patterns) > maxPatterns {
-		e := errs.Field(field, "at most %d patterns", maxPatterns)
-		e.Limit = fmt.Sprint(maxPatterns)
-		return e
+		return limited(field, maxPatterns, "patterns")
 	}
 	for i, p := range patterns {
 		if !patternForm.MatchString(p) {
@@ -170,9 +200,7 @@ func validatePatterns(field string, patterns []string) error {
 // network of one.
 func ParseCIDRs(field string, list []string) ([]netip.Prefix, error) {
 	if len(list) > maxCIDRs {
-		e := errs.Field(field, "at most %d networks", maxCIDRs)
-		e.Limit = fmt.Sprint(maxCIDRs)
-		return nil, e
+		return nil, limited(field, maxCIDRs, "networks")
 	}
 	out := make([]netip.Prefix, 0, len(list))
 	for i, s := range list {

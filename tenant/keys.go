@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"crypto/subtle"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -19,6 +20,14 @@ type KeyCreate struct {
 	ControlRole  Role
 	ExpiresAt    *time.Time
 	AllowedCIDRs []netip.Prefix
+	Secret       string // brought by the owner; empty: one is made
+}
+
+// KeyRotate is how a key is replaced.
+type KeyRotate struct {
+	Grace     time.Duration // how long the old key goes on working
+	ExpiresAt *time.Time    // of the new key; nil: none, or as late as the tenant allows
+	Secret    string        // of the new key, brought by the owner; empty: one is made
 }
 
 // KeyUpdate is what to change of a key; nil means as it is.
@@ -31,20 +40,28 @@ type KeyUpdate struct {
 	Disabled     *bool
 }
 
-// CreateKey makes an API key. The secret is returned here and never again.
+// CreateKey makes an API key. The secret is returned here and never again, and
+// not at all when the owner brought it.
 func (s *Service) CreateKey(ctx context.Context, tenantID ID, in KeyCreate) (key APIKey, secret string, err error) {
 	now := s.time()
 	k := APIKey{TenantID: tenantID, ID: NewKeyID(), OwnerID: in.OwnerID, Name: in.Name, Description: in.Description,
 		Scopes: in.Scopes, ControlRole: in.ControlRole, ExpiresAt: in.ExpiresAt, AllowedCIDRs: in.AllowedCIDRs,
 		CreatedAt: now, UpdatedAt: now, Revision: 1, Status: Status{Phase: PhasePending}}
 	err = s.store.InTx(ctx, func(ctx context.Context) error {
-		k, secret, err = s.createKey(ctx, k)
+		for i, sc := range k.Scopes {
+			if sc.ExpiresAt != nil && !sc.ExpiresAt.After(now) {
+				return errs.Field(fmt.Sprintf("scopes[%d].expires_at", i), "expires_at lies in the past")
+			}
+		}
+		k, secret, err = s.createKey(ctx, k, in.Secret)
 		return err
 	})
 	return k, secret, err
 }
 
-func (s *Service) createKey(ctx context.Context, k APIKey) (APIKey, string, error) {
+// createKey makes k with a secret that its owner brought, or with a fresh one,
+// which it returns.
+func (s *Service) createKey(ctx context.Context, k APIKey, brought string) (APIKey, string, error) {
 	t, err := s.store.Tenant(ctx, k.TenantID)
 	if err != nil {
 		return k, "", err
@@ -52,7 +69,11 @@ func (s *Service) createKey(ctx context.Context, k APIKey) (APIKey, string, erro
 	if err := active(t); err != nil {
 		return k, "", err
 	}
+	k.MaxAge = t.Security.MaxKeyAge
 	if err := s.checkKey(ctx, k); err != nil {
+		return k, "", err
+	}
+	if err := checkAge(k); err != nil {
 		return k, "", err
 	}
 	if len(k.Scopes) == 0 && k.ControlRole == "" {
@@ -65,12 +86,32 @@ func (s *Service) createKey(ctx context.Context, k APIKey) (APIKey, string, erro
 	if err != nil {
 		return k, "", err
 	}
-	secret := NewSecret()
-	k.Hint, k.Sealed = secret[len(secret)-4:], box.Seal(k.ID, secret)
+	secret := brought
+	if brought == "" {
+		secret = NewSecret()
+		k.Hint = secret[len(secret)-4:]
+	} else if err := CheckSecret("secret", brought); err != nil {
+		return k, "", err
+	}
+	k.Sealed = box.Seal(k.ID, secret)
 	if err := s.store.CreateKey(ctx, k); err != nil {
 		return k, "", err
 	}
+	if brought != "" {
+		secret = ""
+	}
 	return k, secret, s.changed(ctx, keyChange(k))
+}
+
+// checkAge holds a key to the greatest age that its tenant allows.
+func checkAge(k APIKey) error {
+	if k.MaxAge <= 0 || k.ExpiresAt != nil && !k.ExpiresAt.After(k.CreatedAt.Add(k.MaxAge)) {
+		return nil
+	}
+	e := errs.Field("expires_at", "this tenant lets API keys live %s at most: set expires_at to %s or earlier",
+		hours(k.MaxAge), k.CreatedAt.Add(k.MaxAge).Format(time.RFC3339)).WithReason("key_age")
+	e.Limit = hours(k.MaxAge)
+	return e
 }
 
 func keyChange(k APIKey) Change {
@@ -85,6 +126,13 @@ func (s *Service) Key(ctx context.Context, tenantID, id ID) (APIKey, error) {
 // Keys lists keys.
 func (s *Service) Keys(ctx context.Context, tenantID ID, f KeyFilter, p Page) ([]APIKey, error) {
 	f.Now = s.time()
+	if f.State != "" { // whether a key has expired hangs on the tenant, too
+		t, err := s.store.Tenant(ctx, tenantID)
+		if err != nil {
+			return nil, err
+		}
+		f.MaxAge = t.Security.MaxKeyAge
+	}
 	return s.store.Keys(ctx, tenantID, f, p)
 }
 
@@ -107,6 +155,8 @@ func (s *Service) UpdateKey(ctx context.Context, tenantID, id ID, u KeyUpdate, w
 func (s *Service) checkKeyChange(ctx context.Context, k APIKey, u KeyUpdate) error {
 	if u.ExpiresAt == nil {
 		k.ExpiresAt = nil // not changed: it may lie in the past by now
+	} else if err := checkAge(k); err != nil {
+		return err
 	}
 	return s.checkKey(ctx, k)
 }
@@ -130,8 +180,8 @@ func (s *Service) RevokeKey(ctx context.Context, tenantID, id ID, want int64) (A
 }
 
 // RotateKey makes a new key with the same owner, scopes and limits; the old
-// one works for grace longer.
-func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, grace time.Duration, expiresAt *time.Time, want int64) (key APIKey, secret string, err error) {
+// one works for in.Grace longer. The secret is returned as by CreateKey.
+func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, in KeyRotate, want int64) (key APIKey, secret string, err error) {
 	err = s.store.InTx(ctx, func(ctx context.Context) error {
 		now := s.time()
 		old, err := s.store.Key(ctx, tenantID, id)
@@ -146,16 +196,26 @@ func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, grace time.Dur
 		}
 		fresh := old
 		fresh.ID, fresh.Replaces, fresh.ReplacedBy, fresh.LastUsedAt = NewKeyID(), old.ID, "", nil
-		fresh.ExpiresAt, fresh.Status = expiresAt, Status{Phase: PhasePending}
+		fresh.ExpiresAt, fresh.Status, fresh.Hint = in.ExpiresAt, Status{Phase: PhasePending}, ""
 		fresh.CreatedAt, fresh.UpdatedAt, fresh.Revision = now, now, 1
-		if key, secret, err = s.createKey(ctx, fresh); err != nil {
+		if fresh.ExpiresAt == nil {
+			fresh.ExpiresAt = fresh.Ends()
+		}
+		if in.Secret != "" {
+			if have, err := s.KeySecret(ctx, old); err != nil {
+				return err
+			} else if subtle.ConstantTimeCompare([]byte(have), []byte(in.Secret)) == 1 {
+				return errs.Field("secret", "this is the secret of the key that is to be replaced; bring another")
+			}
+		}
+		if key, secret, err = s.createKey(ctx, fresh, in.Secret); err != nil {
 			return err
 		}
-		end := now.Add(grace)
+		end := now.Add(in.Grace)
 		if old.ExpiresAt == nil || end.Before(*old.ExpiresAt) {
 			old.ExpiresAt = &end
 		}
-		if grace == 0 {
+		if in.Grace == 0 {
 			old.RevokedAt = &now
 		}
 		old.ReplacedBy = key.ID

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -40,4 +41,30 @@ func (s *Security) apply(u SecurityUpdate) error {
 	return nil
 }
 
-func hours(d time.Duration) string { return fmt.Sprintf("%dh", d/time.Hour) }
+// hours writes a length of time, in whole hours if it has no rest.
+func hours(d time.Duration) string {
+	if d%time.Hour != 0 {
+		return d.String()
+	}
+	return fmt.Sprintf("%dh", d/time.Hour)
+}
+
+// keysAged tells brokers of all keys of a tenant, for they end at another time.
+func (s *Service) keysAged(ctx context.Context, tenantID ID) error {
+	page := Page{Size: 1000}
+	for {
+		keys, err := s.store.Keys(ctx, tenantID, KeyFilter{}, page)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if err := s.changed(ctx, keyChange(k)); err != nil {
+				return err
+			}
+			page.After = k.ID
+		}
+		if len(keys) < page.Size {
+			return nil
+		}
+	}
+}

@@ -76,6 +76,7 @@ type KeyFilter struct {
 	NamespaceID ID
 	State       KeyState
 	Now         time.Time
+	MaxAge      time.Duration // Service fills in both
 }
 
 // QuotaRow is the stored part of a quota.
@@ -172,8 +173,14 @@ func (s *Service) UpdateTenant(ctx context.Context, tenantID ID, u TenantUpdate,
 			}
 			t.Labels = u.Labels
 		}
+		age := t.Security.MaxKeyAge
 		if err := t.Security.apply(u.Security); err != nil {
 			return err
+		}
+		if age != t.Security.MaxKeyAge {
+			if err := s.keysAged(ctx, t.ID); err != nil {
+				return err
+			}
 		}
 		t.UpdatedAt, t.Revision = s.time(), t.Revision+1
 		out = t

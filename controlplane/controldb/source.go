@@ -186,7 +186,7 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 	}
 	out := make([]catalog.DesiredKey, 0, len(keys))
 	for _, k := range keys {
-		d := catalog.DesiredKey{ID: k.ID, TenantID: k.TenantID, OwnerID: k.OwnerID, State: tenant.KeyActive, ExpiresAt: k.ExpiresAt, Scopes: k.Scopes,
+		d := catalog.DesiredKey{ID: k.ID, TenantID: k.TenantID, OwnerID: k.OwnerID, State: tenant.KeyActive, ExpiresAt: k.Ends(), Scopes: k.Scopes,
 			AllowedCIDRs: k.AllowedCIDRs, Deleted: k.Status.Phase == catalog.PhaseDeleting, Revision: k.Revision, Observed: k.Status.ObservedRevision}
 		switch {
 		case k.RevokedAt != nil || d.Deleted:

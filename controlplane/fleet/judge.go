@@ -26,7 +26,7 @@ func Judge(namespaceID tenant.ID, list []tenant.Rule) (catalog.Judge, error) {
 			Remote: q.Remote, Now: q.Now,
 		}
 		if q.Key.ID != "" {
-			ask.Key = policyKey(catalog.DesiredKey{TenantID: q.Key.TenantID, OwnerID: q.Key.OwnerID, State: q.State, ExpiresAt: q.Key.ExpiresAt,
+			ask.Key = policyKey(catalog.DesiredKey{TenantID: q.Key.TenantID, OwnerID: q.Key.OwnerID, State: q.State, ExpiresAt: q.Key.Ends(),
 				Scopes: q.Key.Scopes, AllowedCIDRs: q.Key.AllowedCIDRs})
 		}
 		if !ask.Remote.IsValid() {

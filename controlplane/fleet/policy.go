@@ -84,7 +84,10 @@ func policyKey(k catalog.DesiredKey) policy.Key {
 		p.AllowedCIDRs = append(p.AllowedCIDRs, c.String())
 	}
 	for _, s := range k.Scopes {
-		scope := policy.Scope{NamespaceID: s.NamespaceID, Topics: orAll(s.Topics), Groups: orAll(s.Groups)}
+		scope := policy.Scope{NamespaceID: s.NamespaceID, Topics: orAll(s.Topics), Groups: orAll(s.Groups), ExpiresAt: s.ExpiresAt}
+		for _, c := range s.CIDRs {
+			scope.CIDRs = append(scope.CIDRs, c.String())
+		}
 		for _, permission := range s.Permissions {
 			scope.Permissions = append(scope.Permissions, string(permission))
 		}

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
@@ -13,7 +15,7 @@ import (
 
 func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 	out := api.ApiKey{Id: k.ID, OwnerId: k.OwnerID, Name: k.Name, Description: k.Description, Scopes: []api.ApiKeyScope{}, AllowedCidrs: []api.Cidr{},
-		ControlRole: some(api.ControlRole(k.ControlRole)), ExpiresAt: atPtr(k.ExpiresAt), Disabled: k.Disabled, State: api.ApiKeyState(k.State(s.d.Now())),
+		ControlRole: some(api.ControlRole(k.ControlRole)), ExpiresAt: atPtr(k.Ends()), Disabled: k.Disabled, State: api.ApiKeyState(k.State(s.d.Now())),
 		Hint: k.Hint, LastUsedAt: atPtr(k.LastUsedAt), RevokedAt: atPtr(k.RevokedAt), ReplacesKeyId: some(k.Replaces), ReplacedByKeyId: some(k.ReplacedBy),
 		Status: status(k.Status), CreatedAt: at(k.CreatedAt), UpdatedAt: at(k.UpdatedAt), Revision: k.Revision}
 	for _, sc := range k.Scopes {
@@ -24,21 +26,36 @@ func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 		if len(sc.Groups) > 0 {
 			scope.Groups = &sc.Groups
 		}
+		if len(sc.CIDRs) > 0 {
+			cidrs := cidrsOut(sc.CIDRs)
+			scope.Cidrs = &cidrs
+		}
+		scope.ExpiresAt = atPtr(sc.ExpiresAt)
 		out.Scopes = append(out.Scopes, scope)
 	}
-	for _, p := range k.AllowedCIDRs {
-		out.AllowedCidrs = append(out.AllowedCidrs, p.String())
+	out.AllowedCidrs = cidrsOut(k.AllowedCIDRs)
+	return out
+}
+
+func cidrsOut(in []netip.Prefix) []api.Cidr {
+	out := make([]api.Cidr, len(in))
+	for i, p := range in {
+		out[i] = p.String()
 	}
 	return out
 }
 
-func scopesIn(in *[]api.ApiKeyScope) []tenant.Scope {
+func scopesIn(in *[]api.ApiKeyScope) ([]tenant.Scope, error) {
 	var out []tenant.Scope
-	for _, sc := range or(in, nil) {
+	for i, sc := range or(in, nil) {
+		cidrs, err := tenant.ParseCIDRs(fmt.Sprintf("scopes[%d].cidrs", i), or(sc.Cidrs, nil))
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, tenant.Scope{NamespaceID: sc.NamespaceId, Permissions: strs[api.KeyPermission, tenant.Permission](sc.Permissions),
-			Topics: or(sc.Topics, nil), Groups: or(sc.Groups, nil)})
+			Topics: or(sc.Topics, nil), Groups: or(sc.Groups, nil), CIDRs: cidrs, ExpiresAt: timeOf(sc.ExpiresAt)})
 	}
-	return out
+	return out, nil
 }
 
 // ListApiKeys lists keys.
@@ -62,12 +79,16 @@ func (s *server) CreateApiKey(gc context.Context, r CreateApiKeyRequestObject) (
 	if err != nil {
 		return nil, err
 	}
+	scopes, err := scopesIn(r.Body.Scopes)
+	if err != nil {
+		return nil, err
+	}
 	role := tenant.Role(or(r.Body.ControlRole, ""))
 	if err := auth.MayGrant(c.principal, role); err != nil {
 		return nil, err
 	}
-	in := tenant.KeyCreate{OwnerID: or(r.Body.OwnerId, c.principal.ID), Name: r.Body.Name, Description: or(r.Body.Description, ""), Scopes: scopesIn(r.Body.Scopes),
-		ControlRole: role, ExpiresAt: timeOf(r.Body.ExpiresAt), AllowedCIDRs: cidrs}
+	in := tenant.KeyCreate{OwnerID: or(r.Body.OwnerId, c.principal.ID), Name: r.Body.Name, Description: or(r.Body.Description, ""), Scopes: scopes,
+		ControlRole: role, ExpiresAt: timeOf(r.Body.ExpiresAt), AllowedCIDRs: cidrs, Secret: or(r.Body.Secret, "")}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
 		k, secret, err := s.d.Tenants.CreateKey(ctx, c.tenantID(), in)
 		c.touches("api_key", k.ID, "")
@@ -119,7 +140,10 @@ func (s *server) UpdateApiKey(gc context.Context, r UpdateApiKeyRequestObject) (
 	}
 	u := tenant.KeyUpdate{Name: r.Body.Name, Description: r.Body.Description, Disabled: r.Body.Disabled}
 	if r.Body.Scopes != nil {
-		scopes := scopesIn(r.Body.Scopes)
+		scopes, err := scopesIn(r.Body.Scopes)
+		if err != nil {
+			return nil, err
+		}
 		u.Scopes = &scopes
 	}
 	if r.Body.AllowedCidrs != nil {
@@ -214,7 +238,7 @@ func (s *server) RotateApiKey(gc context.Context, r RotateApiKeyRequestObject) (
 		if err := s.mayTouch(ctx, c, r.Id); err != nil {
 			return api.ApiKeyWithSecret{}, err
 		}
-		k, secret, err := s.d.Tenants.RotateKey(ctx, c.tenantID(), r.Id, grace, timeOf(body.ExpiresAt), want)
+		k, secret, err := s.d.Tenants.RotateKey(ctx, c.tenantID(), r.Id, tenant.KeyRotate{Grace: grace, ExpiresAt: timeOf(body.ExpiresAt), Secret: or(body.Secret, "")}, want)
 		c.touches("api_key", r.Id, "")
 		return s.keyOut(k).WithSecret(secret), err
 	})

@@ -2,9 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // compiled is a snapshot made ready for look-ups. It is never changed after
@@ -29,10 +31,12 @@ type namespace struct {
 
 // scope is a Scope with its permissions as bits.
 type scope struct {
-	ns     *namespace
-	ops    Operation
-	topics []string
-	groups []string
+	ns      *namespace
+	ops     Operation
+	topics  []string
+	groups  []string
+	cidrs   []netip.Prefix
+	expires *time.Time
 }
 
 // compile builds the look-up form. Principals that did not change are carried
@@ -128,7 +132,11 @@ func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespac
 		for _, name := range s.Permissions {
 			ops |= operationNames[name]
 		}
-		p.scopes = append(p.scopes, scope{ns: ns, ops: ops, topics: s.Topics, groups: s.Groups})
+		cidrs, err := parseCIDRs(s.CIDRs)
+		if err != nil {
+			return nil, fmt.Errorf("scope of %s: %w", s.NamespaceID, err)
+		}
+		p.scopes = append(p.scopes, scope{ns: ns, ops: ops, topics: s.Topics, groups: s.Groups, cidrs: cidrs, expires: s.ExpiresAt})
 	}
 	return p, nil
 }

@@ -155,6 +155,43 @@ func TestAuthenticateRemoting_refusals(t *testing.T) {
 	}
 }
 
+// A scope counts only at its addresses and before its end; the rest of the key
+// goes on.
+func TestScope_addressesAndEnd(t *testing.T) {
+	f := newFixture(t)
+	end := testNow.Add(time.Hour)
+	f.snapshot.Keys["slk_a"] = Key{Secret: "secret-a", TenantID: "ten_a", Scopes: []Scope{
+		{NamespaceID: "aaaaaaaa", Permissions: []string{"PUB"}, Topics: []string{"*"}},
+		{NamespaceID: "aaaaaaaa", Permissions: []string{"SUB"}, Topics: []string{"*"}, CIDRs: []string{"10.0.0.0/8"}, ExpiresAt: &end},
+	}}
+	f.apply(2)
+	p := f.find("slk_a")
+	for _, c := range []struct {
+		address string
+		now     time.Time
+		op      Operation
+		code    string
+	}{
+		{"10.1.1.1", testNow, OperationSub, ""},
+		{"::ffff:10.1.1.1", testNow, OperationSub, ""},
+		{"11.1.1.1", testNow, OperationSub, CodePermissionDenied},
+		{"10.1.1.1", end.Add(-time.Nanosecond), OperationSub, ""},
+		{"10.1.1.1", end, OperationSub, CodePermissionDenied},
+		{"11.1.1.1", end, OperationPub, ""},
+	} {
+		f.now = c.now
+		v, err := p.In("", netip.MustParseAddr(c.address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = v.Topic("orders", c.op); c.code == "" && err != nil {
+			t.Errorf("%+v: %v", c, err)
+		} else if c.code != "" {
+			wantCode(t, err, c.code)
+		}
+	}
+}
+
 // Case B149: a listed address narrows, it never replaces the signature.
 func TestAuthenticateRemoting_allowedAddressStillSigns(t *testing.T) {
 	f := newFixture(t)

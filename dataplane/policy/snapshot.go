@@ -44,10 +44,12 @@ type Key struct {
 // Scope is what a key may do in one namespace. A pattern is a name, a prefix
 // followed by "*", or "*"; an empty list holds nothing.
 type Scope struct {
-	NamespaceID string   `json:"namespace_id"`
-	Permissions []string `json:"permissions"`
-	Topics      []string `json:"topics,omitempty"`
-	Groups      []string `json:"groups,omitempty"`
+	NamespaceID string     `json:"namespace_id"`
+	Permissions []string   `json:"permissions"`
+	Topics      []string   `json:"topics,omitempty"`
+	Groups      []string   `json:"groups,omitempty"`
+	CIDRs       []string   `json:"cidrs,omitempty"`      // addresses that the scope is for; empty: all
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // the scope is void from then on
 }
 
 // Namespace is the isolation unit on brokers.

@@ -176,7 +176,8 @@ func (v *View) decide(kind kind, bare string, op Operation) (bool, *rule) {
 		if kind == kindGroup {
 			patterns = s.groups
 		}
-		if s.ns == v.ns && s.ops&op != 0 && matches(patterns, bare) {
+		if s.ns == v.ns && s.ops&op != 0 && matches(patterns, bare) && within(s.cidrs, v.remote) &&
+			(s.expires == nil || v.p.engine.cfg.Now().Before(*s.expires)) {
 			return true, nil
 		}
 	}

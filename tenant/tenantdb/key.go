@@ -32,13 +32,18 @@ type keyRow struct {
 	Created          int64 `gorm:"column:created_at"`
 	Updated          int64 `gorm:"column:updated_at"`
 	Revision         int64
+	MaxAge           int64 `gorm:"->;column:max_age_ms"` // of the tenant, by keyColumns
 }
+
+// keyColumns are those of a key and what its tenant demands of it.
+const keyColumns = "api_keys.*, (SELECT tenants.max_key_age_ms FROM tenants WHERE tenants.id = api_keys.tenant_id) AS max_age_ms"
 
 func (keyRow) TableName() string { return "api_keys" }
 
 func (r keyRow) key() (tenant.APIKey, error) {
 	k := tenant.APIKey{TenantID: r.TenantID, ID: r.ID, OwnerID: r.OwnerID, Name: r.Name, Description: r.Description,
 		ControlRole: tenant.Role(r.ControlRole), Disabled: r.Disabled, ExpiresAt: sqldb.TimePtr(r.ExpiresAt),
+		MaxAge:    time.Duration(r.MaxAge) * time.Millisecond,
 		RevokedAt: sqldb.TimePtr(r.RevokedAt), LastUsedAt: sqldb.TimePtr(r.LastUsedAt), Replaces: r.ReplacesID, ReplacedBy: r.ReplacedByID,
 		Hint: r.Hint, Sealed: r.Sealed,
 		Status:    tenant.Status{Phase: tenant.Phase(r.Phase), Reason: r.Reason, ObservedRevision: r.ObservedRevision},
@@ -80,7 +85,7 @@ func (s *Store) CreateKey(ctx context.Context, k tenant.APIKey) error {
 // Key implements tenant.Store.
 func (s *Store) Key(ctx context.Context, tenantID, id tenant.ID) (tenant.APIKey, error) {
 	var row keyRow
-	if err := first(s.db.Locking(ctx, s.db.Tenant(ctx, tenantID)).Where("id = ? AND phase <> ?", id, tenant.PhaseDeleting), &row, "API key", id); err != nil {
+	if err := first(s.db.Locking(ctx, s.db.Tenant(ctx, tenantID)).Select(keyColumns).Where("id = ? AND phase <> ?", id, tenant.PhaseDeleting), &row, "API key", id); err != nil {
 		return tenant.APIKey{}, err
 	}
 	return row.key()
@@ -88,7 +93,7 @@ func (s *Store) Key(ctx context.Context, tenantID, id tenant.ID) (tenant.APIKey,
 
 // Keys implements tenant.Store.
 func (s *Store) Keys(ctx context.Context, tenantID tenant.ID, f tenant.KeyFilter, p tenant.Page) ([]tenant.APIKey, error) {
-	q := s.db.Tenant(ctx, tenantID).Where("phase <> ?", tenant.PhaseDeleting)
+	q := s.db.Tenant(ctx, tenantID).Select(keyColumns).Where("phase <> ?", tenant.PhaseDeleting)
 	if f.Name != "" {
 		q = q.Where("name = ?", f.Name)
 	}
@@ -98,15 +103,18 @@ func (s *Store) Keys(ctx context.Context, tenantID tenant.ID, f tenant.KeyFilter
 	if f.NamespaceID != "" { // ids hold no character that LIKE or JSON would read otherwise
 		q = q.Where("scopes LIKE ?", `%"namespace_id":"`+f.NamespaceID+`"%`)
 	}
-	now := millis(f.Now)
+	now, oldest := millis(f.Now), int64(-1) // keys made until then are too old
+	if f.MaxAge > 0 {
+		oldest = millis(f.Now.Add(-f.MaxAge))
+	}
 	switch f.State {
 	case tenant.KeyRevoked:
 		q = q.Where("revoked_at IS NOT NULL")
 	case tenant.KeyExpired:
-		q = q.Where("revoked_at IS NULL AND expires_at <= ?", now)
+		q = q.Where("revoked_at IS NULL AND (expires_at <= ? OR created_at <= ?)", now, oldest)
 	case tenant.KeyDisabled, tenant.KeyActive:
 		q = q.Where("revoked_at IS NULL AND disabled = ?", f.State == tenant.KeyDisabled).
-			Where("COALESCE(expires_at, ?) > ?", now+1, now)
+			Where("COALESCE(expires_at, ?) > ? AND created_at > ?", now+1, now, oldest)
 	}
 	return list(q, p, keyRow.key)
 }
@@ -123,7 +131,7 @@ func (s *Store) UpdateKey(ctx context.Context, k tenant.APIKey) error {
 // KeyByID implements tenant.Store.
 func (s *Store) KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error) {
 	var row keyRow
-	if err := first(s.db.Conn(sqldb.AcrossTenants(ctx)).Where("id = ?", id), &row, "API key", id); err != nil {
+	if err := first(s.db.Conn(sqldb.AcrossTenants(ctx)).Select(keyColumns).Where("id = ?", id), &row, "API key", id); err != nil {
 		return tenant.APIKey{}, err
 	}
 	return row.key()
@@ -140,16 +148,16 @@ func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Ti
 // AllKeys reads keys of all tenants, deleted ones too: those of ids, or every
 // one. For the reads of the fleet only.
 func (s *Store) AllKeys(ctx context.Context, ids []tenant.ID, every bool) ([]tenant.APIKey, error) {
-	return ofAll(ctx, s, ids, every, keyRow.key)
+	return ofAll(ctx, s, keyColumns, ids, every, keyRow.key)
 }
 
 // AllRules is AllKeys for rules.
 func (s *Store) AllRules(ctx context.Context, ids []tenant.ID, every bool) ([]tenant.Rule, error) {
-	return ofAll(ctx, s, ids, every, ruleRow.rule)
+	return ofAll(ctx, s, "*", ids, every, ruleRow.rule)
 }
 
-func ofAll[R, T any](ctx context.Context, s *Store, ids []tenant.ID, every bool, convert func(R) (T, error)) ([]T, error) {
-	q := s.db.Conn(sqldb.AcrossTenants(ctx)).Order("id")
+func ofAll[R, T any](ctx context.Context, s *Store, columns string, ids []tenant.ID, every bool, convert func(R) (T, error)) ([]T, error) {
+	q := s.db.Conn(sqldb.AcrossTenants(ctx)).Select(columns).Order("id")
 	if !every {
 		if len(ids) == 0 {
 			return nil, nil

@@ -48,10 +48,12 @@ type apiKeyModel struct {
 }
 
 type scopeModel struct {
-	NamespaceID types.String `tfsdk:"namespace_id"`
-	Permissions types.Set    `tfsdk:"permissions"`
-	Topics      types.Set    `tfsdk:"topics"`
-	Groups      types.Set    `tfsdk:"groups"`
+	NamespaceID types.String  `tfsdk:"namespace_id"`
+	Permissions types.Set     `tfsdk:"permissions"`
+	Topics      types.Set     `tfsdk:"topics"`
+	Groups      types.Set     `tfsdk:"groups"`
+	CIDRs       types.Set     `tfsdk:"cidrs"`
+	ExpiresAt   notationValue `tfsdk:"expires_at"`
 }
 
 // everything is the pattern that matches all names.
@@ -88,7 +90,7 @@ func alignScopes(scopes []api.ApiKeyScope, before []scopeModel) []scopeModel {
 	out := make([]scopeModel, len(scopes))
 	for i, s := range scopes {
 		out[i] = scopeModel{NamespaceID: types.StringValue(s.NamespaceId), Permissions: setValue(s.Permissions),
-			Topics: patterns(s.Topics), Groups: patterns(s.Groups)}
+			Topics: patterns(s.Topics), Groups: patterns(s.Groups), CIDRs: cidrSet(s.Cidrs), ExpiresAt: timeValue(s.ExpiresAt)}
 	}
 	return out
 }
@@ -100,19 +102,29 @@ func patterns(in *[]api.NamePattern) types.Set {
 	return setValue(*in)
 }
 
+func cidrSet(in *[]api.Cidr) types.Set {
+	if in == nil {
+		return setValue([]string{})
+	}
+	return setValue(*in)
+}
+
 func scopesOf(ctx context.Context, in []scopeModel, diags *diag.Diagnostics) *[]api.ApiKeyScope {
 	out := make([]api.ApiKeyScope, len(in))
 	for i, s := range in {
 		topics, groups := setOf[string](ctx, s.Topics, diags), setOf[string](ctx, s.Groups, diags)
+		cidrs := setOf[api.Cidr](ctx, s.CIDRs, diags)
 		out[i] = api.ApiKeyScope{NamespaceId: s.NamespaceID.ValueString(),
-			Permissions: setOf[api.KeyPermission](ctx, s.Permissions, diags), Topics: &topics, Groups: &groups}
+			Permissions: setOf[api.KeyPermission](ctx, s.Permissions, diags), Topics: &topics, Groups: &groups, Cidrs: &cidrs,
+			ExpiresAt: timeOf(s.ExpiresAt, diags)}
 	}
 	return &out
 }
 
 func sameScopes(a, b []scopeModel) bool {
 	return slices.EqualFunc(a, b, func(x, y scopeModel) bool {
-		return x.NamespaceID.Equal(y.NamespaceID) && x.Permissions.Equal(y.Permissions) && x.Topics.Equal(y.Topics) && x.Groups.Equal(y.Groups)
+		return x.NamespaceID.Equal(y.NamespaceID) && x.Permissions.Equal(y.Permissions) && x.Topics.Equal(y.Topics) && x.Groups.Equal(y.Groups) &&
+			x.CIDRs.Equal(y.CIDRs) && x.ExpiresAt.sameAs(y.ExpiresAt)
 	})
 }
 
@@ -148,6 +160,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	body := api.ApiKeyCreate{
 		Name: plan.Name.ValueString(), OwnerId: known(plan.OwnerID), Description: known(plan.Description),
 		Scopes: scopesOf(ctx, plan.Scope, &resp.Diagnostics), AllowedCidrs: &cidrs, ExpiresAt: timeOf(plan.ExpiresAt, &resp.Diagnostics),
+		Secret: known(plan.Secret),
 	}
 	if role := known(plan.ControlRole); role != nil {
 		body.ControlRole = ptr(api.ControlRole(*role))
@@ -165,7 +178,9 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	k := created.WithoutSecret()
 	disabled := plan.Disabled.ValueBool()
 	plan.set(k)
-	plan.Secret = types.StringValue(created.Secret)
+	if body.Secret == nil {
+		plan.Secret = types.StringValue(created.Secret)
+	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if disabled {
 		// A key is born enabled; the secret is in the state by now.

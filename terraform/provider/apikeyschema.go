@@ -18,7 +18,8 @@ import (
 const defaultKeyName = "terraform"
 
 var scopeTypes = map[string]attr.Type{"namespace_id": types.StringType, "permissions": types.SetType{ElemType: types.StringType},
-	"topics": types.SetType{ElemType: types.StringType}, "groups": types.SetType{ElemType: types.StringType}}
+	"topics": types.SetType{ElemType: types.StringType}, "groups": types.SetType{ElemType: types.StringType},
+	"cidrs": types.SetType{ElemType: types.StringType}, "expires_at": timestamps.typ()}
 
 func apiKeySchema(ctx context.Context) schema.Schema {
 	return schema.Schema{
@@ -49,8 +50,10 @@ func apiKeySchema(ctx context.Context) schema.Schema {
 					"Keepers written for a key that was just imported do not replace it."},
 			"grace_period": schema.StringAttribute{Optional: true, CustomType: durations.typ(),
 				MarkdownDescription: "How long the key goes on working after it was replaced or destroyed, such as `15m`. Left out: it stops at once."},
-			"secret": schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: keep(),
-				MarkdownDescription: "The secret, which is the SecretKey of SDKs. Null for an imported key."},
+			"secret": schema.StringAttribute{Optional: true, Computed: true, Sensitive: true, Validators: contract("BroughtSecret", "").strings(),
+				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured()},
+				MarkdownDescription: "The secret, which is the SecretKey of SDKs. Left out: the server makes one. One of your own must be as hard to guess as " +
+					"128 random bits; a change replaces the key. Null for an imported key."},
 			"hint":       computedString(contract("ApiKey", "hint").Description),
 			"created_at": computedString("When it was created."),
 			"timeouts":   timeoutsAttribute(ctx),
@@ -66,7 +69,7 @@ func scopeAttribute() schema.Attribute {
 	}
 	return schema.ListNestedAttribute{Optional: true, Computed: true, Validators: contract("ApiKeyCreate", "scopes").lists(),
 		Default:             listdefault.StaticValue(types.ListValueMust(types.ObjectType{AttrTypes: scopeTypes}, []attr.Value{})),
-		MarkdownDescription: "What the key may do, one element for a namespace. A key with scopes in several namespaces must name one when it connects.",
+		MarkdownDescription: "What the key may do; elements of one namespace differ in `cidrs` or `expires_at`. A key with scopes in several namespaces must name one when it connects.",
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"namespace_id": schema.StringAttribute{Required: true, Validators: contract("NamespaceId", "").strings(),
 				MarkdownDescription: "The namespace."},
@@ -74,6 +77,11 @@ func scopeAttribute() schema.Attribute {
 				MarkdownDescription: "`PUB` send; `SUB` receive and commit; `MANAGE` create, change and delete over the message protocols; `DESCRIBE` look."},
 			"topics": names("topics"),
 			"groups": names("groups"),
+			"cidrs": schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
+				Default: setdefault.StaticValue(setValue([]string{})), Validators: contract("ApiKeyScope", "cidrs").sets(),
+				MarkdownDescription: contract("ApiKeyScope", "cidrs").Description},
+			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
+				MarkdownDescription: "When the scope ends. Left out: when the key does."},
 		}}}
 }
 

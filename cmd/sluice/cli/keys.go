@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,9 +73,9 @@ func moment(t *api.Time) string {
 }
 
 type keyFlags struct {
-	name, describe, owner, role, expires string
-	permissions, topics, groups, cidrs   []string
-	disabled, noScope                    bool
+	name, describe, owner, role, expires, scopeExpires, secretFile string
+	permissions, topics, groups, cidrs, scopeCIDRs                 []string
+	disabled, noScope                                              bool
 }
 
 func (k *keyFlags) add(f *pflag.FlagSet) {
@@ -82,15 +85,50 @@ func (k *keyFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&k.permissions, "permission", []string{"PUB", "SUB"}, "what it may do in the namespace: PUB, SUB, MANAGE, DESCRIBE")
 	f.StringSliceVar(&k.topics, "topics", nil, "topics it holds for, such as orders*; default: all")
 	f.StringSliceVar(&k.groups, "groups", nil, "groups it holds for; default: all")
+	f.StringSliceVar(&k.scopeCIDRs, "scope-cidr", nil, "address or network that the permissions hold for; may be repeated; default: all that the key allows")
+	f.StringVar(&k.scopeExpires, "scope-expires", "", "end of the permissions, as a time or from now on; default: the key's")
 }
 
+// scopeFlags are those that describe the scope.
+var scopeFlags = []string{"permission", "topics", "groups", "scope-cidr", "scope-expires"}
+
 // scope is the scope in namespace ns that the flags describe.
-func (k *keyFlags) scope(f *pflag.FlagSet, ns string) *[]api.ApiKeyScope {
-	s := api.ApiKeyScope{NamespaceId: ns, Topics: given(f, "topics", k.topics), Groups: given(f, "groups", k.groups)}
+func (a *app) scope(k *keyFlags, f *pflag.FlagSet, ns string) (*[]api.ApiKeyScope, error) {
+	s := api.ApiKeyScope{NamespaceId: ns, Topics: given(f, "topics", k.topics), Groups: given(f, "groups", k.groups), Cidrs: given(f, "scope-cidr", k.scopeCIDRs)}
+	if f.Changed("scope-expires") {
+		t, err := a.instant("scope-expires", k.scopeExpires)
+		if err != nil {
+			return nil, err
+		}
+		s.ExpiresAt = &t
+	}
 	for _, p := range k.permissions {
 		s.Permissions = append(s.Permissions, api.KeyPermission(strings.ToUpper(p)))
 	}
-	return &[]api.ApiKeyScope{s}
+	return &[]api.ApiKeyScope{s}, nil
+}
+
+// broughtSecret reads a secret of the user's own from a file, or from standard
+// input for "-": an argument would stand in the shell's history.
+func (a *app) broughtSecret(f *pflag.FlagSet, path string) (*string, error) {
+	if !f.Changed("secret-file") {
+		return nil, nil
+	}
+	in := a.In
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usage("--secret-file: "+err.Error(), "Name a file that holds the secret, or - for standard input.")
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, 4096))
+	if err != nil {
+		return nil, fmt.Errorf("read the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	return &secret, nil
 }
 
 // instant reads a time, or a length of time from now on.
@@ -164,6 +202,9 @@ func (a *app) keyCreate() *cobra.Command {
 		}
 		body := api.ApiKeyCreate{Name: args[0], Description: given(f, "description", k.describe), OwnerId: given(f, "owner", k.owner),
 			ControlRole: given(f, "control-role", api.ControlRole(k.role)), AllowedCidrs: given(f, "allow-cidr", k.cidrs)}
+		if body.Secret, err = a.broughtSecret(f, k.secretFile); err != nil {
+			return err
+		}
 		if f.Changed("expires") && k.expires != "never" {
 			t, err := a.instant("expires", k.expires)
 			if err != nil {
@@ -176,7 +217,9 @@ func (a *app) keyCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body.Scopes = k.scope(f, ns)
+			if body.Scopes, err = a.scope(&k, f, ns); err != nil {
+				return err
+			}
 		}
 		resp, err := c.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
 		if a.dryRun {
@@ -196,14 +239,20 @@ func (a *app) keyCreate() *cobra.Command {
 	k.add(c.Flags())
 	c.Flags().StringVar(&k.owner, "owner", "", "user or service account that it acts for (default: you)")
 	c.Flags().StringVar(&k.role, "control-role", "", "let it use the HTTP API as admin, developer, viewer or billing")
+	c.Flags().StringVar(&k.secretFile, "secret-file", "", "bring a secret of your own: the file that holds it, or - for standard input")
 	c.Flags().BoolVar(&k.noScope, "no-scope", false, "no permissions on messages, only the control role")
 	return a.reaches(c)
 }
 
 // issued shows a new key; this is the only time that its secret is seen.
 func (a *app) issued(ctx context.Context, started time.Time, k api.ApiKeyWithSecret) error {
-	err := showOne(a, issuedView, k)
-	a.hint("The secret is shown this once; the server does not show it again.")
+	var err error
+	if k.Secret == "" { // the user brought it
+		err = showOne(a, keyView, k.WithoutSecret())
+	} else {
+		err = showOne(a, issuedView, k)
+		a.hint("The secret is shown this once; the server does not show it again.")
+	}
 	return errors.Join(err, a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
 		latest, err := apiclient.OK(a.sdk.GetApiKeyWithResponse(ctx, k.Id))
 		return latest.Status, err
@@ -229,12 +278,14 @@ func (a *app) keyUpdate() *cobra.Command {
 			}
 			body.ExpiresAt = nullable.NewNullableWithValue(t)
 		}
-		if f.Changed("permission") || f.Changed("topics") || f.Changed("groups") {
+		if slices.ContainsFunc(scopeFlags, f.Changed) {
 			ns, err := a.ns(ctx)
 			if err != nil {
 				return err
 			}
-			body.Scopes = k.scope(f, ns)
+			if body.Scopes, err = a.scope(&k, f, ns); err != nil {
+				return err
+			}
 		}
 		if body.Name == nil && body.Description == nil && body.Disabled == nil && body.AllowedCidrs == nil && body.Scopes == nil && !body.ExpiresAt.IsSpecified() {
 			return nothingToChange(cmd)
@@ -267,7 +318,7 @@ func (a *app) shownKey(ctx context.Context, started time.Time, k api.ApiKey) err
 }
 
 func (a *app) keyRotate() *cobra.Command {
-	var grace, expires string
+	var grace, expires, secretFile string
 	c := a.command("rotate KEY_ID", "Replace a key by a new one and show its secret once", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		f, started := cmd.Flags(), a.Now()
 		c, err := a.client(ctx)
@@ -281,6 +332,9 @@ func (a *app) keyRotate() *cobra.Command {
 				return err
 			}
 			body.ExpiresAt = &t
+		}
+		if body.Secret, err = a.broughtSecret(f, secretFile); err != nil {
+			return err
 		}
 		resp, err := c.RotateApiKeyWithResponse(ctx, args[0], &api.RotateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body)
 		if a.dryRun {
@@ -304,6 +358,7 @@ func (a *app) keyRotate() *cobra.Command {
 	})
 	c.Flags().StringVar(&grace, "grace-period", "0s", "how long the old key goes on working, at most 168h")
 	c.Flags().StringVar(&expires, "expires", "", "end of the new key, as a time or from now on")
+	c.Flags().StringVar(&secretFile, "secret-file", "", "bring a secret of your own: the file that holds it, or - for standard input")
 	return a.reaches(c)
 }
 

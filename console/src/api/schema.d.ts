@@ -2032,6 +2032,11 @@ export interface components {
             next_page_token?: components["schemas"]["PageToken"];
         };
         /**
+         * Format: password
+         * @description A secret of your own, to move keys from elsewhere; left out: one is made. It must be as hard to guess as 128 random bits: no words, repetitions or sequences, and not begin with `sls_`. It is never shown again.
+         */
+        BroughtSecret: string;
+        /**
          * @description What a key may do in one namespace.
          * @example {
          *       "namespace_id": "k7m2q9x4w1bz",
@@ -2054,6 +2059,9 @@ export interface components {
             topics?: components["schemas"]["NamePattern"][];
             /** @description Consumer groups that the permissions hold for; left out: all. */
             groups?: components["schemas"]["NamePattern"][];
+            /** @description Addresses that the scope is for, within those that the key allows; left out: all of them. */
+            cidrs?: components["schemas"]["Cidr"][];
+            expires_at?: components["schemas"]["Time"];
         };
         /**
          * @description An API key without its secret. `replaces_key_id` and `replaced_by_key_id` tell what a rotation did.
@@ -2117,7 +2125,7 @@ export interface components {
             revision: components["schemas"]["Revision"];
         };
         /**
-         * @description A new API key with its secret, which is never shown again.
+         * @description A new API key with its secret, which is never shown again. One that the request brought is not shown at all; `secret` is then empty.
          * @example {
          *       "id": "slk_7Qm2XvN4kPz9Rt3Lc8Wd",
          *       "owner_id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
@@ -2154,7 +2162,8 @@ export interface components {
          */
         ApiKeyWithSecret: {
             id: components["schemas"]["ApiKeyId"];
-            secret: components["schemas"]["ApiKeySecret"];
+            /** @description What clients sign with; empty when the request brought it. */
+            secret: string;
             owner_id: components["schemas"]["OwnerId"];
             name: components["schemas"]["DisplayName"];
             description: components["schemas"]["Description"];
@@ -2180,7 +2189,7 @@ export interface components {
             revision: components["schemas"]["Revision"];
         };
         /**
-         * @description A new key. `owner_id` defaults to the caller. It needs at least one scope or a control role.
+         * @description A new key. `owner_id` defaults to the caller. It needs at least one scope or a control role. Where the tenant limits the age of keys (`security.max_key_age`), `expires_at` is needed and lies within that age.
          * @example {
          *       "owner_id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
          *       "name": "checkout",
@@ -2209,12 +2218,13 @@ export interface components {
             owner_id?: components["schemas"]["OwnerId"];
             name: components["schemas"]["DisplayName"];
             description?: components["schemas"]["Description"];
-            /** @description At most one for a namespace. A key with scopes in several namespaces must name one when it connects. */
+            /** @description Those of one namespace differ in `cidrs` or `expires_at`. A key with scopes in several namespaces must name one when it connects. */
             scopes?: components["schemas"]["ApiKeyScope"][];
             control_role?: components["schemas"]["ControlRole"];
             expires_at?: components["schemas"]["Time"];
             /** @description From where the key may be used; empty: from anywhere. */
             allowed_cidrs?: components["schemas"]["Cidr"][];
+            secret?: components["schemas"]["BroughtSecret"];
         };
         /**
          * @description What to change. The control role and the owner stay; make another key for that.
@@ -2225,7 +2235,7 @@ export interface components {
         ApiKeyUpdate: {
             name?: components["schemas"]["DisplayName"];
             description?: components["schemas"]["Description"];
-            /** @description At most one for a namespace. A key with scopes in several namespaces must name one when it connects. */
+            /** @description Those of one namespace differ in `cidrs` or `expires_at`. A key with scopes in several namespaces must name one when it connects. */
             scopes?: components["schemas"]["ApiKeyScope"][];
             /** @description From where the key may be used; empty: from anywhere. */
             allowed_cidrs?: components["schemas"]["Cidr"][];
@@ -2238,7 +2248,7 @@ export interface components {
             disabled?: boolean;
         };
         /**
-         * @description `grace_period`: how long the old key goes on working, at most 168h; default `0s`. `expires_at`: end of the new key; left out: none.
+         * @description `grace_period`: how long the old key goes on working, at most 168h; default `0s`. `expires_at`: end of the new key; left out: none, or the end of the age that the tenant allows.
          * @example {
          *       "grace_period": "15m"
          *     }
@@ -2246,6 +2256,7 @@ export interface components {
         ApiKeyRotate: {
             grace_period?: components["schemas"]["Duration"];
             expires_at?: components["schemas"]["Time"];
+            secret?: components["schemas"]["BroughtSecret"];
         };
         /** @description One page of ApiKey objects, in a stable order. */
         ApiKeyList: {

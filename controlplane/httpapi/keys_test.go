@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
+	"github.com/sluicemq/sluice/controlplane/catalog"
+	"github.com/sluicemq/sluice/controlplane/fleet"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// forBrokers is a key as brokers are told of it.
+func (s *system) forBrokers(id string) catalog.DesiredKey {
+	s.t.Helper()
+	d, err := s.source.Desired(s.t.Context())
+	check(s.t, err)
+	for _, k := range d.Keys {
+		if k.ID == id {
+			return k
+		}
+	}
+	s.t.Fatalf("no key %s for brokers", id)
+	return catalog.DesiredKey{}
+}
+
+func TestAPIKey_maxAgeOfTheTenant(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		role := api.ControlRole("viewer")
+		old, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "old", ControlRole: &role}))
+		check(t, err)
+		s.clock.add(10 * time.Minute)
+		limit := func(age string) {
+			value := nullable.NewNullNullable[string]()
+			if age != "" {
+				value = nullable.NewNullableWithValue(age)
+			}
+			_, err := apiclient.OK(p.sdk.UpdateTenantWithResponse(ctx, nil, api.TenantUpdate{Security: &api.TenantSecurityUpdate{MaxKeyAge: value}}))
+			check(t, err)
+		}
+		before, err := s.source.Sequence(ctx)
+		check(t, err)
+		limit("1h")
+		changes, _, err := s.source.Changes(ctx, before, 100)
+		check(t, err)
+		told := map[string]bool{}
+		for _, c := range changes {
+			told[c.ID] = true
+		}
+		if !told[old.Id] || !told[p.ApiKey.Id] {
+			t.Errorf("brokers hear of %v, not of all keys", told)
+		}
+		want := old.CreatedAt.Add(time.Hour)
+		if k := s.forBrokers(old.Id); k.ExpiresAt == nil || !k.ExpiresAt.Equal(want) {
+			t.Errorf("for brokers the old key ends %v, want %v", k.ExpiresAt, want)
+		}
+		shown, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(ctx, old.Id))
+		check(t, err)
+		if shown.ExpiresAt == nil || !shown.ExpiresAt.Equal(want) || shown.State != "active" {
+			t.Errorf("the old key is shown as %s until %v", shown.State, shown.ExpiresAt)
+		}
+		for name, end := range map[string]*api.Timestamp{"none": nil, "later": ptr(api.NewTimestamp(s.clock.now().Add(time.Hour + time.Millisecond)))} {
+			_, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: name, ControlRole: &role, ExpiresAt: end}))
+			wantProblem(t, err, http.StatusBadRequest, "key_age")
+			if text := fmt.Sprint(err); !strings.Contains(text, "expires_at") || !strings.Contains(text, "1h") {
+				t.Errorf("%s: the problem names no field and limit: %s", name, text)
+			}
+		}
+		_, err = apiclient.OK(p.sdk.UpdateApiKeyWithResponse(ctx, old.Id, nil, api.ApiKeyUpdate{ExpiresAt: nullable.NewNullNullable[api.Timestamp]()}))
+		wantProblem(t, err, http.StatusBadRequest, "key_age")
+		fits, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "fits", ControlRole: &role, ExpiresAt: ptr(api.NewTimestamp(s.clock.now().Add(time.Hour)))}))
+		check(t, err)
+		next, err := apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, p.ApiKey.Id, nil, api.ApiKeyRotate{}))
+		check(t, err)
+		if next.ExpiresAt == nil || !next.ExpiresAt.Equal(s.clock.now().Add(time.Hour)) {
+			t.Errorf("a rotated key ends %v", next.ExpiresAt)
+		}
+		s.clock.add(50 * time.Minute) // the old key is exactly an hour old
+		_, err = apiclient.OK(s.api.GetTenantWithResponse(ctx, apiclient.Basic(old.Id, old.Secret)))
+		wantProblem(t, err, http.StatusUnauthorized, "key_expired")
+		back := func(state string) string {
+			list, err := s.tenants.Keys(ctx, p.TenantId, tenant.KeyFilter{State: tenant.KeyState(state)}, tenant.Page{Size: 100})
+			check(t, err)
+			var ids []string
+			for _, k := range list {
+				ids = append(ids, k.ID)
+			}
+			return strings.Join(ids, " ")
+		}
+		if got := back("expired"); got != old.Id {
+			t.Errorf("expired: %s, want %s", got, old.Id)
+		}
+		if got := back("active"); !strings.Contains(got, fits.Id) || strings.Contains(got, old.Id) {
+			t.Errorf("active: %s", got)
+		}
+		_, err = s.tenants.UpdateTenant(ctx, p.TenantId, tenant.TenantUpdate{Security: tenant.SecurityUpdate{MaxKeyAge: new(time.Duration)}}, 0)
+		check(t, err)
+		_, err = apiclient.OK(s.api.GetTenantWithResponse(ctx, apiclient.Basic(old.Id, old.Secret)))
+		check(t, err) // the limit is gone, and so is its end
+	})
+}
+
+func TestAPIKey_broughtSecret(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		role := api.ControlRole("viewer")
+		mine := base64.StdEncoding.EncodeToString([]byte("\x91\x1e\xf3\x02\x8a\x5c\xd7\x64\x3b\xe8\x10\xc9\x7f\xa6\x2d\x54\xbb\x09\xe1\x76\xd3\x48\x9c\x25"))
+		_, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", ControlRole: &role, Secret: ptr(strings.Repeat("Sluice-2026", 4))}))
+		wantProblem(t, err, http.StatusBadRequest, "secret_weak")
+		if text := fmt.Sprint(err); !strings.Contains(text, "secret") || strings.Contains(text, "Sluice-2026") {
+			t.Errorf("the problem reads %s", text)
+		}
+		k, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{IdempotencyKey: ptr("one")}, api.ApiKeyCreate{Name: "k", ControlRole: &role, Secret: &mine}))
+		check(t, err)
+		again, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, &api.CreateApiKeyParams{IdempotencyKey: ptr("one")}, api.ApiKeyCreate{Name: "k", ControlRole: &role, Secret: &mine}))
+		check(t, err)
+		shown, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(ctx, k.Id))
+		check(t, err)
+		for _, v := range []any{k, again, shown} {
+			text, err := json.Marshal(v)
+			check(t, err)
+			if strings.Contains(string(text), mine) || strings.Contains(string(text), mine[len(mine)-4:]) {
+				t.Errorf("the secret is echoed: %s", text)
+			}
+		}
+		_, err = apiclient.OK(s.api.GetTenantWithResponse(ctx, apiclient.Basic(k.Id, mine)))
+		check(t, err)
+		if s.forBrokers(k.Id).Secret != mine {
+			t.Error("brokers have another secret")
+		}
+		_, err = apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, k.Id, nil, api.ApiKeyRotate{Secret: &mine}))
+		wantProblem(t, err, http.StatusBadRequest, "invalid")
+		next, err := apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, k.Id, nil, api.ApiKeyRotate{}))
+		check(t, err)
+		if !tenant.ValidSecret(next.Secret) || next.Hint != next.Secret[len(next.Secret)-4:] {
+			t.Errorf("rotated without a secret: %q, hint %q", next.Secret, next.Hint)
+		}
+	})
+}
+
+func TestAPIKey_scopeWithAddressesAndEnd(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		end := api.NewTimestamp(s.clock.now().Add(time.Hour))
+		narrow := api.ApiKeyScope{NamespaceId: p.NamespaceId, Permissions: []api.KeyPermission{"MANAGE"}, Cidrs: &[]string{"10.1.2.3/8"}, ExpiresAt: &end}
+		wide := api.ApiKeyScope{NamespaceId: p.NamespaceId, Permissions: []api.KeyPermission{"PUB"}}
+		k, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", Scopes: &[]api.ApiKeyScope{narrow, wide}}))
+		check(t, err)
+		got, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(ctx, k.Id))
+		check(t, err)
+		if len(got.Scopes) != 2 || got.Scopes[0].Cidrs == nil || (*got.Scopes[0].Cidrs)[0] != "10.0.0.0/8" || !got.Scopes[0].ExpiresAt.Equal(end.Time) || got.Scopes[1].Cidrs != nil {
+			t.Errorf("scopes: %+v", got.Scopes)
+		}
+		for name, scopes := range map[string][]api.ApiKeyScope{
+			"scopes[1].namespace_id": {wide, wide},
+			"scopes[0].cidrs[0]":     {{NamespaceId: p.NamespaceId, Permissions: wide.Permissions, Cidrs: &[]string{"300.1.1.1"}}},
+			"scopes[0].expires_at":   {{NamespaceId: p.NamespaceId, Permissions: wide.Permissions, ExpiresAt: ptr(api.NewTimestamp(s.clock.now()))}},
+		} {
+			_, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", Scopes: &scopes}))
+			wantProblem(t, err, http.StatusBadRequest, "invalid")
+			if !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, c := range []struct {
+			address string
+			later   time.Duration
+			allowed bool
+		}{{"10.9.9.9", 0, true}, {"11.0.0.1", 0, false}, {"10.9.9.9", time.Hour, false}} {
+			s.clock.add(c.later)
+			key, state, err := s.tenants.KeyAndState(ctx, p.TenantId, k.Id)
+			check(t, err)
+			judge, err := fleet.Judge(p.NamespaceId, nil)
+			check(t, err)
+			d, err := judge(catalog.AccessQuestion{Key: key, State: state, Resource: "topic", Name: "orders", Operation: "MANAGE",
+				Remote: netip.MustParseAddr(c.address), Now: s.clock.now()})
+			check(t, err)
+			if d.Allowed != c.allowed {
+				t.Errorf("%+v: %+v", c, d)
+			}
+		}
+	})
+}

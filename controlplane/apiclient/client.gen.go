@@ -190,6 +190,24 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
 	VerifyAuditEvents(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// UndoEmailWithBody Undo a change of the mail address
+	//
+	// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+	UndoEmailWithBody(ctx context.Context, params *UndoEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoEmail Undo a change of the mail address
+	//
+	// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+	UndoEmail(ctx context.Context, params *UndoEmailParams, body UndoEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RequestPasswordResetWithBody Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type.
@@ -342,6 +360,60 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /v1/me (the `UpdateMe` operationId).
 	UpdateMe(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeEmailWithBody Ask for a change of the mail address
+	//
+	// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+	ChangeEmailWithBody(ctx context.Context, params *ChangeEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeEmail Ask for a change of the mail address
+	//
+	// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+	ChangeEmail(ctx context.Context, params *ChangeEmailParams, body ChangeEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangePasswordWithBody Set a new password
+	//
+	// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+	ChangePasswordWithBody(ctx context.Context, params *ChangePasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangePassword Set a new password
+	//
+	// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+	ChangePassword(ctx context.Context, params *ChangePasswordParams, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmEmailWithBody Change the mail address with the code from the mail
+	//
+	// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+	ConfirmEmailWithBody(ctx context.Context, params *ConfirmEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmEmail Change the mail address with the code from the mail
+	//
+	// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+	ConfirmEmail(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMembers List the people of the tenant
 	//
@@ -995,6 +1067,44 @@ func (c *Client) VerifyAuditEvents(ctx context.Context, body VerifyAuditEventsJS
 	return c.Client.Do(req)
 }
 
+// UndoEmailWithBody Undo a change of the mail address
+//
+// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+func (c *Client) UndoEmailWithBody(ctx context.Context, params *UndoEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoEmailRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoEmail Undo a change of the mail address
+//
+// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+func (c *Client) UndoEmail(ctx context.Context, params *UndoEmailParams, body UndoEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoEmailRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RequestPasswordResetWithBody Ask for a code to set a new password
 //
 // Takes any type of body and a specified content type.
@@ -1348,6 +1458,120 @@ func (c *Client) UpdateMeWithBody(ctx context.Context, params *UpdateMeParams, c
 // Corresponds with PATCH /v1/me (the `UpdateMe` operationId).
 func (c *Client) UpdateMe(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateMeRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeEmailWithBody Ask for a change of the mail address
+//
+// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+func (c *Client) ChangeEmailWithBody(ctx context.Context, params *ChangeEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeEmailRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeEmail Ask for a change of the mail address
+//
+// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+func (c *Client) ChangeEmail(ctx context.Context, params *ChangeEmailParams, body ChangeEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeEmailRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangePasswordWithBody Set a new password
+//
+// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+func (c *Client) ChangePasswordWithBody(ctx context.Context, params *ChangePasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangePasswordRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangePassword Set a new password
+//
+// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+func (c *Client) ChangePassword(ctx context.Context, params *ChangePasswordParams, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangePasswordRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmEmailWithBody Change the mail address with the code from the mail
+//
+// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+func (c *Client) ConfirmEmailWithBody(ctx context.Context, params *ConfirmEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmEmailRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmEmail Change the mail address with the code from the mail
+//
+// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+func (c *Client) ConfirmEmail(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmEmailRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3269,6 +3493,61 @@ func NewVerifyAuditEventsRequestWithBody(server string, contentType string, body
 	return req, nil
 }
 
+// NewUndoEmailRequest calls the generic UndoEmail builder with application/json body
+func NewUndoEmailRequest(server string, params *UndoEmailParams, body UndoEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUndoEmailRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewUndoEmailRequestWithBody constructs an http.Request for the UndoEmail method, with any body, and a specified content type
+func NewUndoEmailRequestWithBody(server string, params *UndoEmailParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/email-undo")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRequestPasswordResetRequest calls the generic RequestPasswordReset builder with application/json body
 func NewRequestPasswordResetRequest(server string, params *RequestPasswordResetParams, body RequestPasswordResetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3948,6 +4227,171 @@ func NewUpdateMeRequestWithBody(server string, params *UpdateMeParams, contentTy
 			}
 
 			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewChangeEmailRequest calls the generic ChangeEmail builder with application/json body
+func NewChangeEmailRequest(server string, params *ChangeEmailParams, body ChangeEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeEmailRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewChangeEmailRequestWithBody constructs an http.Request for the ChangeEmail method, with any body, and a specified content type
+func NewChangeEmailRequestWithBody(server string, params *ChangeEmailParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/actions/change-email")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewChangePasswordRequest calls the generic ChangePassword builder with application/json body
+func NewChangePasswordRequest(server string, params *ChangePasswordParams, body ChangePasswordJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangePasswordRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewChangePasswordRequestWithBody constructs an http.Request for the ChangePassword method, with any body, and a specified content type
+func NewChangePasswordRequestWithBody(server string, params *ChangePasswordParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/actions/change-password")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewConfirmEmailRequest calls the generic ConfirmEmail builder with application/json body
+func NewConfirmEmailRequest(server string, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConfirmEmailRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewConfirmEmailRequestWithBody constructs an http.Request for the ConfirmEmail method, with any body, and a specified content type
+func NewConfirmEmailRequestWithBody(server string, params *ConfirmEmailParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/actions/confirm-email")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
 	}
@@ -8080,6 +8524,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/audit-events/actions/verify (the `VerifyAuditEvents` operationId).
 	VerifyAuditEventsWithResponse(ctx context.Context, body VerifyAuditEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyAuditEventsResponse, error)
 
+	// UndoEmailWithBodyWithResponse Undo a change of the mail address
+	//
+	// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+	UndoEmailWithBodyWithResponse(ctx context.Context, params *UndoEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UndoEmailResponse, error)
+
+	// UndoEmailWithResponse Undo a change of the mail address
+	//
+	// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+	UndoEmailWithResponse(ctx context.Context, params *UndoEmailParams, body UndoEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*UndoEmailResponse, error)
+
 	// RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8242,6 +8704,60 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /v1/me (the `UpdateMe` operationId).
 	UpdateMeWithResponse(ctx context.Context, params *UpdateMeParams, body UpdateMeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMeResponse, error)
+
+	// ChangeEmailWithBodyWithResponse Ask for a change of the mail address
+	//
+	// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+	ChangeEmailWithBodyWithResponse(ctx context.Context, params *ChangeEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeEmailResponse, error)
+
+	// ChangeEmailWithResponse Ask for a change of the mail address
+	//
+	// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+	ChangeEmailWithResponse(ctx context.Context, params *ChangeEmailParams, body ChangeEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeEmailResponse, error)
+
+	// ChangePasswordWithBodyWithResponse Set a new password
+	//
+	// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+	ChangePasswordWithBodyWithResponse(ctx context.Context, params *ChangePasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePasswordResponse, error)
+
+	// ChangePasswordWithResponse Set a new password
+	//
+	// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+	ChangePasswordWithResponse(ctx context.Context, params *ChangePasswordParams, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePasswordResponse, error)
+
+	// ConfirmEmailWithBodyWithResponse Change the mail address with the code from the mail
+	//
+	// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+	ConfirmEmailWithBodyWithResponse(ctx context.Context, params *ConfirmEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmEmailResponse, error)
+
+	// ConfirmEmailWithResponse Change the mail address with the code from the mail
+	//
+	// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+	ConfirmEmailWithResponse(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmEmailResponse, error)
 
 	// ListMembersWithResponse List the people of the tenant
 	//
@@ -9279,6 +9795,47 @@ func (r VerifyAuditEventsResponse) ContentType() string {
 	return ""
 }
 
+type UndoEmailResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UndoEmailResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UndoEmailResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UndoEmailResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UndoEmailResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UndoEmailResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RequestPasswordResetResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9911,6 +10468,150 @@ func (r UpdateMeResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateMeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeEmailResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *CodeSent
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ChangeEmailResponse) GetJSON202() *CodeSent {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangeEmailResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeEmailResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeEmailResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeEmailResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeEmailResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangePasswordResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangePasswordResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangePasswordResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangePasswordResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangePasswordResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangePasswordResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ConfirmEmailResponse200Headers the declared response headers of an HTTP 200 response for ConfirmEmail
+type ConfirmEmailResponse200Headers struct {
+	ETag string
+}
+
+type ConfirmEmailResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Me
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ConfirmEmailResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmEmailResponse) GetJSON200() *Me {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmEmailResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmEmailResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmEmailResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmEmailResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmEmailResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12582,6 +13283,36 @@ func (c *ClientWithResponses) VerifyAuditEventsWithResponse(ctx context.Context,
 	return ParseVerifyAuditEventsResponse(rsp)
 }
 
+// UndoEmailWithBodyWithResponse Undo a change of the mail address
+//
+// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+func (c *ClientWithResponses) UndoEmailWithBodyWithResponse(ctx context.Context, params *UndoEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UndoEmailResponse, error) {
+	rsp, err := c.UndoEmailWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUndoEmailResponse(rsp)
+}
+
+// UndoEmailWithResponse Undo a change of the mail address
+//
+// For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/email-undo (the `UndoEmail` operationId).
+func (c *ClientWithResponses) UndoEmailWithResponse(ctx context.Context, params *UndoEmailParams, body UndoEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*UndoEmailResponse, error) {
+	rsp, err := c.UndoEmail(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUndoEmailResponse(rsp)
+}
+
 // RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -12869,6 +13600,96 @@ func (c *ClientWithResponses) UpdateMeWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseUpdateMeResponse(rsp)
+}
+
+// ChangeEmailWithBodyWithResponse Ask for a change of the mail address
+//
+// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+func (c *ClientWithResponses) ChangeEmailWithBodyWithResponse(ctx context.Context, params *ChangeEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeEmailResponse, error) {
+	rsp, err := c.ChangeEmailWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeEmailResponse(rsp)
+}
+
+// ChangeEmailWithResponse Ask for a change of the mail address
+//
+// A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/change-email (the `ChangeEmail` operationId).
+func (c *ClientWithResponses) ChangeEmailWithResponse(ctx context.Context, params *ChangeEmailParams, body ChangeEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeEmailResponse, error) {
+	rsp, err := c.ChangeEmail(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeEmailResponse(rsp)
+}
+
+// ChangePasswordWithBodyWithResponse Set a new password
+//
+// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+func (c *ClientWithResponses) ChangePasswordWithBodyWithResponse(ctx context.Context, params *ChangePasswordParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangePasswordResponse, error) {
+	rsp, err := c.ChangePasswordWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangePasswordResponse(rsp)
+}
+
+// ChangePasswordWithResponse Set a new password
+//
+// All other sessions end, and a mail tells of it. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/change-password (the `ChangePassword` operationId).
+func (c *ClientWithResponses) ChangePasswordWithResponse(ctx context.Context, params *ChangePasswordParams, body ChangePasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangePasswordResponse, error) {
+	rsp, err := c.ChangePassword(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangePasswordResponse(rsp)
+}
+
+// ConfirmEmailWithBodyWithResponse Change the mail address with the code from the mail
+//
+// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+func (c *ClientWithResponses) ConfirmEmailWithBodyWithResponse(ctx context.Context, params *ConfirmEmailParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmEmailResponse, error) {
+	rsp, err := c.ConfirmEmailWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmEmailResponse(rsp)
+}
+
+// ConfirmEmailWithResponse Change the mail address with the code from the mail
+//
+// A mail to the old address tells of it, with a code that undoes the change for 7 days.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
+func (c *ClientWithResponses) ConfirmEmailWithResponse(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmEmailResponse, error) {
+	rsp, err := c.ConfirmEmail(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmEmailResponse(rsp)
 }
 
 // ListMembersWithResponse List the people of the tenant
@@ -14170,6 +14991,35 @@ func ParseVerifyAuditEventsResponse(rsp *http.Response) (*VerifyAuditEventsRespo
 	return response, nil
 }
 
+// ParseUndoEmailResponse parses an HTTP response from a UndoEmailWithResponse call
+func ParseUndoEmailResponse(rsp *http.Response) (*UndoEmailResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UndoEmailResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRequestPasswordResetResponse parses an HTTP response from a RequestPasswordResetWithResponse call
 func ParseRequestPasswordResetResponse(rsp *http.Response) (*RequestPasswordResetResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -14624,6 +15474,114 @@ func ParseUpdateMeResponse(rsp *http.Response) (*UpdateMeResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers UpdateMeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseChangeEmailResponse parses an HTTP response from a ChangeEmailWithResponse call
+func ParseChangeEmailResponse(rsp *http.Response) (*ChangeEmailResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeEmailResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest CodeSent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangePasswordResponse parses an HTTP response from a ChangePasswordWithResponse call
+func ParseChangePasswordResponse(rsp *http.Response) (*ChangePasswordResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangePasswordResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmEmailResponse parses an HTTP response from a ConfirmEmailWithResponse call
+func ParseConfirmEmailResponse(rsp *http.Response) (*ConfirmEmailResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmEmailResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Me
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ConfirmEmailResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

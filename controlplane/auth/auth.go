@@ -153,6 +153,8 @@ type Mailer interface {
 	AccountExists(ctx context.Context, to, locale string) error
 	ResetCode(ctx context.Context, to, locale, code string) error
 	PasswordChanged(ctx context.Context, to, locale string) error
+	EmailCode(ctx context.Context, to, locale, code string) error
+	EmailChanged(ctx context.Context, to, locale, newAddress, undoCode string) error
 }
 
 // Revocations remembers for a short time which sessions live, so that not

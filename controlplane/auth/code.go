@@ -14,9 +14,26 @@ import (
 
 // Purposes of mail codes.
 const (
-	purposeSignUp = "sign_up"
-	purposeReset  = "reset"
+	purposeSignUp    = "sign_up"
+	purposeReset     = "reset"
+	purposeEmail     = "email"      // to change the address to this one
+	purposeEmailUndo = "email_undo" // to change it back to this one
 )
+
+// undoTTL is how long a change of the mail address can be undone.
+const undoTTL = 7 * 24 * time.Hour
+
+// long reports whether codes of a purpose are too long to be guessed. They
+// live for days, and wrong tries do not count: a stranger must not be able to
+// use up the tries of the owner.
+func long(purpose string) bool { return purpose == purposeEmailUndo }
+
+func (s *Service) ttl(purpose string) time.Duration {
+	if long(purpose) {
+		return undoTTL
+	}
+	return s.cfg.CodeTTL
+}
 
 const (
 	prefixCode = "cod_"
@@ -26,7 +43,11 @@ const (
 	mailsPerHour = 6
 )
 
-func newCode() string {
+// newCode makes six digits, or for days 130 bits.
+func newCode(purpose string) string {
+	if long(purpose) {
+		return rand.Text()
+	}
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
 		panic("auth: random source failed: " + err.Error())
@@ -43,7 +64,7 @@ func (s *Service) hashCode(id tenant.ID, code string) []byte {
 
 // issueCode makes a code and stores it; false when the address has had its
 // share of mails in this hour.
-func (s *Service) issueCode(ctx context.Context, email, purpose, payload string) (code string, ok bool, err error) {
+func (s *Service) issueCode(ctx context.Context, email, purpose string, payload []byte) (code string, ok bool, err error) {
 	now := s.time()
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		recent, err := s.d.Store.Codes(ctx, email, purpose, now.Add(-time.Hour))
@@ -53,9 +74,9 @@ func (s *Service) issueCode(ctx context.Context, email, purpose, payload string)
 		if ok = len(recent) < mailsPerHour; !ok {
 			return nil
 		}
-		c := Code{ID: tenant.NewID(prefixCode, now), Email: email, Purpose: purpose, Payload: payload,
-			CreatedAt: now, ExpiresAt: now.Add(s.cfg.CodeTTL)}
-		code = newCode()
+		c := Code{ID: tenant.NewID(prefixCode, now), Email: email, Purpose: purpose, Payload: string(payload),
+			CreatedAt: now, ExpiresAt: now.Add(s.ttl(purpose))}
+		code = newCode(purpose)
 		c.Hash = s.hashCode(c.ID, code)
 		return s.d.Store.AddCode(ctx, c)
 	})
@@ -73,7 +94,7 @@ func (s *Service) takeCode(ctx context.Context, email, purpose, code string) (Co
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		hit = nil
 		now := s.time()
-		codes, err := s.d.Store.Codes(ctx, email, purpose, now.Add(-s.cfg.CodeTTL))
+		codes, err := s.d.Store.Codes(ctx, email, purpose, now.Add(-s.ttl(purpose)))
 		if err != nil {
 			return err
 		}
@@ -87,7 +108,7 @@ func (s *Service) takeCode(ctx context.Context, email, purpose, code string) (Co
 				hit = &codes[i]
 			}
 		}
-		if hit != nil || len(ids) == 0 {
+		if hit != nil || len(ids) == 0 || long(purpose) {
 			return nil
 		}
 		return s.d.Store.CountTry(ctx, ids)

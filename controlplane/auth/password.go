@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
+	"github.com/sluicemq/sluice/controlplane/auth/breached"
 	"github.com/sluicemq/sluice/internal/errs"
 )
 
@@ -107,11 +108,29 @@ func (h *hasher) verify(ctx context.Context, stored, password string) (bool, err
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 
-func checkPassword(password string) error {
+// productName is among the first things that are tried.
+const productName = "sluice"
+
+// minOwnWord is the length from which the first part of a mail address may not
+// be in the password: shorter ones are in many words.
+const minOwnWord = 4
+
+// checkPassword checks a new password for the account of a mail address: its
+// length, and that it is none of those that are tried first. There are no
+// rules on kinds of characters (NIST SP 800-63B).
+func checkPassword(password, email string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || n > maxPassword {
 		e := errs.Field("password", "the password has %d characters; it must have %d to %d", n, minPassword, maxPassword)
 		e.Limit = fmt.Sprintf("%d to %d", minPassword, maxPassword)
 		return e
+	}
+	if breached.Weak(password) {
+		return errs.Field("password", "this password is among those that are tried first; take one that nobody else has, such as four words that do not belong together").WithReason("password_common")
+	}
+	lower := strings.ToLower(password)
+	own, _, _ := strings.Cut(email, "@")
+	if strings.Contains(lower, productName) || (utf8.RuneCountInString(own) >= minOwnWord && strings.Contains(lower, own)) {
+		return errs.Field("password", "the password holds your mail address or the name of this product, which are tried first").WithReason("password_guessable")
 	}
 	return nil
 }

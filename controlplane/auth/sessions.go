@@ -91,7 +91,7 @@ var errWrongPassword = errs.Field("password", "the password is wrong").WithReaso
 
 // StepUp takes the password of the person behind p again; for Config.StepUp
 // the session may then do risky things.
-func (s *Service) StepUp(ctx context.Context, p *Principal, password string) (Session, error) {
+func (s *Service) StepUp(ctx context.Context, p *Principal, password string, note Note) (Session, error) {
 	if err := s.checkOwnPassword(ctx, p, password); err != nil {
 		return Session{}, err
 	}
@@ -101,8 +101,10 @@ func (s *Service) StepUp(ctx context.Context, p *Principal, password string) (Se
 		if err = s.d.Store.SessionAuthenticated(ctx, p.SessionID, s.time()); err != nil {
 			return err
 		}
-		ses, err = s.d.Store.Session(ctx, p.SessionID)
-		return err
+		if ses, err = s.d.Store.Session(ctx, p.SessionID); err != nil {
+			return err
+		}
+		return note(ctx)
 	})
 	return ses, err
 }

@@ -31,13 +31,13 @@ type pendingSignUp struct {
 // SignUp sends a mail: a code, or a word that the address has an account. The
 // answer and the work are the same for both.
 func (s *Service) SignUp(ctx context.Context, in SignUp) error {
-	if err := checkPassword(in.Password); err != nil {
+	email := cleanEmail(in.Email)
+	if err := checkPassword(in.Password, email); err != nil {
 		return err
 	}
 	if err := tenant.CheckName("tenant_name", in.TenantName); err != nil {
 		return err
 	}
-	email := cleanEmail(in.Email)
 	hash, err := s.hasher.hash(ctx, in.Password)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *Service) SignUp(ctx context.Context, in SignUp) error {
 	if err != nil {
 		return fmt.Errorf("encode sign-up: %w", err)
 	}
-	code, ok, err := s.issueCode(ctx, email, purposeSignUp, string(payload))
+	code, ok, err := s.issueCode(ctx, email, purposeSignUp, payload)
 	if err != nil || !ok {
 		return err
 	}
@@ -127,7 +127,7 @@ func nameOf(email string) string {
 // account; the caller cannot tell.
 func (s *Service) RequestReset(ctx context.Context, email string) error {
 	email = cleanEmail(email)
-	code, ok, err := s.issueCode(ctx, email, purposeReset, "{}")
+	code, ok, err := s.issueCode(ctx, email, purposeReset, []byte("{}"))
 	if err != nil || !ok {
 		return err
 	}
@@ -143,10 +143,10 @@ func (s *Service) RequestReset(ctx context.Context, email string) error {
 
 // ConfirmReset sets a new password and ends all sessions of the user.
 func (s *Service) ConfirmReset(ctx context.Context, email, code, password string) error {
-	if err := checkPassword(password); err != nil {
+	email = cleanEmail(email)
+	if err := checkPassword(password, email); err != nil {
 		return err
 	}
-	email = cleanEmail(email)
 	c, err := s.takeCode(ctx, email, purposeReset, code)
 	if err != nil {
 		return err
@@ -176,8 +176,6 @@ func (s *Service) ConfirmReset(ctx context.Context, email, code, password string
 	if err != nil {
 		return err
 	}
-	if err := s.d.Mailer.PasswordChanged(ctx, u.Email, u.Locale); err != nil {
-		s.d.Logger.Warn("mail about a changed password not sent", "user", u.ID, "err", err)
-	}
+	s.tellPasswordChanged(ctx, u)
 	return nil
 }

@@ -64,12 +64,12 @@ func (s *server) EndOtherSessions(gc context.Context, r EndOtherSessionsRequestO
 // StepUp takes the caller's password again.
 func (s *server) StepUp(gc context.Context, r StepUpRequestObject) (StepUpResponseObject, error) {
 	c, ctx := enter(gc)
-	if d := s.d.Limiter.Take(ctx, "stepup:"+c.principal.ID, s.d.Config.Limits.SignIn); !d.Allowed {
-		return nil, limited("step_up", c.principal.ID, s.d.Config.Limits.SignIn, d)
+	if err := s.proof(ctx, c); err != nil {
+		return nil, err
 	}
-	out, err := writeOwn(ctx, s, c, nil, func(ctx context.Context) (api.LiveSession, error) {
-		c.touches("session", c.principal.SessionID, "")
-		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password)
+	c.touches("session", c.principal.SessionID, "")
+	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.LiveSession, error) {
+		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password, s.note(c))
 		return liveSession(c, ses), err
 	})
 	if err != nil {

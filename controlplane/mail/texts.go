@@ -27,8 +27,16 @@ var texts = map[string]map[string]text{
 		"zh": {"Sluice 重置密码验证码:{code}", "您的验证码是 {code}。请在控制台中输入它来设置新密码。验证码 10 分钟内有效,只能使用一次。\n\n{url}/reset-password\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
 	},
 	"changed": {
-		"en": {"Your Sluice password was changed", "The password of your Sluice account was changed just now, and all sessions have ended.\n\nIf this was not you, set a new one at once: {url}/reset-password\n"},
-		"zh": {"您的 Sluice 密码已修改", "您的 Sluice 账号密码刚刚被修改,所有会话均已退出。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+		"en": {"Your Sluice password was changed", "The password of your Sluice account was changed just now, and all other sessions have ended.\n\nIf this was not you, set a new one at once: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 密码已修改", "您的 Sluice 账号密码刚刚被修改,其他所有会话均已退出。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+	},
+	"email": {
+		"en": {"Your Sluice code to use this address: {code}", "Your code is {code}. Enter it in the console to make this the mail address of your Sluice account. It works once, for 10 minutes.\n\nIf you did not ask for this, ignore this mail: nothing changes.\n"},
+		"zh": {"Sluice 更换邮箱验证码:{code}", "您的验证码是 {code}。请在控制台中输入它,将此邮箱设为您 Sluice 账号的邮箱。验证码 10 分钟内有效,只能使用一次。\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
+	},
+	"email_changed": {
+		"en": {"Your Sluice mail address was changed", "The mail address of your Sluice account was changed just now from this one to {address}.\n\nIf this was you, there is nothing to do.\n\nIf this was not you, take it back within 7 days: the code is\n\n{code}\n\nEnter it at {url}/undo-email or send it with this address to POST /v1/auth/email-undo. All sessions then end; set a new password next: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 邮箱已更换", "您的 Sluice 账号邮箱刚刚由此地址更换为 {address}。\n\n如果这是您的操作,无需处理。\n\n如果这不是您的操作,请在 7 天内撤销,撤销码为\n\n{code}\n\n请在 {url}/undo-email 输入,或连同此邮箱一起发送到 POST /v1/auth/email-undo。所有会话将随即退出,然后请重置密码:{url}/reset-password\n"},
 	},
 }
 
@@ -59,4 +67,14 @@ func (m *Mailer) ResetCode(_ context.Context, to, locale, code string) error {
 // PasswordChanged tells that a password was changed.
 func (m *Mailer) PasswordChanged(_ context.Context, to, locale string) error {
 	return m.send(m.compose("changed", locale, to))
+}
+
+// EmailCode sends the code that makes an address that of an account.
+func (m *Mailer) EmailCode(_ context.Context, to, locale, code string) error {
+	return m.send(m.compose("email", locale, to, "{code}", code))
+}
+
+// EmailChanged tells the old address of a change, and how to undo it.
+func (m *Mailer) EmailChanged(_ context.Context, to, locale, newAddress, undoCode string) error {
+	return m.send(m.compose("email_changed", locale, to, "{address}", newAddress, "{code}", undoCode))
 }

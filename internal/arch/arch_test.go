@@ -49,7 +49,7 @@ var ours = map[string][]string{
 	"billing":                {"internal/errs"},
 	"billing/billingdb":      {"billing", "internal/errs", "internal/sqldb"},
 	"billing/collect":        {"billing", "billing/billingdb", "dataplane/meter"},
-	"controlplane/auth":      {"controlplane/catalog", "internal/errs", "tenant"},
+	"controlplane/auth":      {"controlplane/auth/breached", "controlplane/catalog", "internal/errs", "tenant"},
 	"controlplane/catalog":   {"internal/errs", "tenant"},
 	"controlplane/controldb": {"controlplane/auth", "controlplane/catalog", "internal/auditchain", "internal/errs", "internal/sqldb", "tenant", "tenant/tenantdb"},
 	"controlplane/fleet":     {"controlplane/catalog", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
@@ -64,6 +64,8 @@ var ours = map[string][]string{
 	"cmd/sluice":             {"cmd/sluice/cli", "console", "controlplane", "internal/sqldb", "internal/standalone"},
 	"terraform":              {"terraform/provider"},
 	"terraform/provider":     {"controlplane/api", "controlplane/apiclient"},
+
+	"controlplane/auth/breached": nil,
 }
 
 // fences says where a library may be imported, tests aside.

@@ -278,6 +278,86 @@ export interface paths {
         patch: operations["updateMe"];
         trace?: never;
     };
+    "/v1/me/actions/change-password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set a new password
+         * @description All other sessions end, and a mail tells of it. Only for a person who is signed in.
+         */
+        post: operations["changePassword"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/actions/change-email": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a change of the mail address
+         * @description A code goes to the new address. Answers the same whether or not the new address has an account. Only for a person who is signed in.
+         */
+        post: operations["changeEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/actions/confirm-email": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change the mail address with the code from the mail
+         * @description A mail to the old address tells of it, with a code that undoes the change for 7 days.
+         */
+        post: operations["confirmEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/email-undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a change of the mail address
+         * @description For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
+         */
+        post: operations["undoEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tenant": {
         parameters: {
             query?: never;
@@ -1090,7 +1170,7 @@ export interface components {
         Email: string;
         /**
          * Format: password
-         * @description Any characters.
+         * @description Any characters. Refused are passwords that everybody tries first (`password_common`) and those that hold the mail address or the name of this product (`password_guessable`).
          * @example correct horse battery
          */
         Password: string;
@@ -1683,6 +1763,45 @@ export interface components {
         MeUpdate: {
             name?: components["schemas"]["DisplayName"];
             locale?: components["schemas"]["Locale"];
+        };
+        /**
+         * @description The old password and the new one.
+         * @example {
+         *       "current_password": "correct horse battery",
+         *       "password": "vermilion tide under glass"
+         *     }
+         */
+        PasswordChange: {
+            /**
+             * Format: password
+             * @description The password as it is.
+             */
+            current_password: string;
+            password: components["schemas"]["Password"];
+        };
+        /**
+         * @description The new mail address.
+         * @example {
+         *       "email": "ada@example.org"
+         *     }
+         */
+        EmailChange: {
+            email: components["schemas"]["Email"];
+        };
+        /**
+         * @description The old mail address and the code from the mail about the change.
+         * @example {
+         *       "email": "ada@example.com",
+         *       "code": "4fK9xQ2mV7bT1nR8cW5z"
+         *     }
+         */
+        EmailUndo: {
+            email: components["schemas"]["Email"];
+            /**
+             * @description The code.
+             * @example 4fK9xQ2mV7bT1nR8cW5z
+             */
+            code: string;
         };
         /**
          * @description A suspended tenant can look but not send, receive or change.
@@ -4022,6 +4141,115 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Me"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    changePassword: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordChange"];
+            };
+        };
+        responses: {
+            /** @description The new password is set; all other sessions have ended. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    changeEmail: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailChange"];
+            };
+        };
+        responses: {
+            /** @description A mail is on its way to the new address: a code, or a word that it has an account. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeSent"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    confirmEmail: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Verify"];
+            };
+        };
+        responses: {
+            /** @description The caller with the new address. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    undoEmail: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailUndo"];
+            };
+        };
+        responses: {
+            /** @description Undone; all sessions of the account have ended. Set a new password next. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

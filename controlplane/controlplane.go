@@ -109,6 +109,7 @@ type Server struct {
 	usage     *billingdb.Store
 	catalog   *catalog.Service
 	handler   http.Handler
+	operator  http.Handler
 }
 
 // New opens the database, brings its schema up to date and wires everything. On
@@ -218,6 +219,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	if err != nil {
 		return err
 	}
+	s.operator = httpapi.NewOperator(httpapi.OperatorDeps{Tenants: tenants, Tx: s.db, Audit: controldb.NewAudit(s.db), Now: now, Logger: log})
 	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Now: now, Logger: log, KeyUsed: tenantStore.TouchKey}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
 		RotateKeys: authService.RotateKeys, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
@@ -265,6 +267,9 @@ func (s *Server) reporters() []collect.Broker {
 
 // Handler serves the API and the console.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// Operator serves what operators do, below /operator/; the caller guards it.
+func (s *Server) Operator() http.Handler { return s.operator }
 
 // Run does the background work until ctx ends.
 func (s *Server) Run(ctx context.Context) error {

@@ -90,10 +90,18 @@ func (s *server) fail(c *gin.Context, err error) {
 }
 
 func (s *server) problem(c *gin.Context, ca *call, err error) api.Problem {
+	p := problemOf(s.base(c.Request), err)
+	p.RequestId = ca.requestID
+	return p
+}
+
+// problemOf describes an error; base is the URL of the server that has the
+// pages of codes.
+func problemOf(base string, err error) api.Problem {
 	code := errs.CodeOf(err)
 	reason := reasonOf(err)
-	p := api.Problem{Type: s.base(c.Request) + "/errors/" + reason, Title: meaningOf(reason, code).EN.Title, Status: int32(statuses[code]), //nolint:gosec // statuses are small
-		Code: reason, Detail: "Something broke on our side. Try again; if it stays, give the request id to support.", RequestId: ca.requestID}
+	p := api.Problem{Type: base + "/errors/" + reason, Title: meaningOf(reason, code).EN.Title, Status: int32(statuses[code]), //nolint:gosec // statuses are small
+		Code: reason, Detail: "Something broke on our side. Try again; if it stays, give the request id to support."}
 	if status, ok := reasonStatuses[reason]; ok {
 		p.Status = int32(status) //nolint:gosec // statuses are small
 	}

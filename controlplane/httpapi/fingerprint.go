@@ -31,6 +31,10 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		k, err := s.d.Tenants.Key(ctx, c.tenantID(), c.gin.Param("id"))
 		return s.keyOut(k), err
 	},
+	"/v1/members/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		m, err := s.d.Tenants.Member(ctx, c.tenantID(), c.gin.Param("id"))
+		return memberOut(m), err
+	},
 	"/v1/namespaces/{ns}": func(ctx context.Context, s *server, c *call) (any, error) {
 		n, err := s.d.Tenants.Namespace(ctx, c.tenantID(), c.gin.Param("ns"))
 		if err != nil {
@@ -82,7 +86,7 @@ func (s *server) fingerprintAfter(ctx context.Context, c *call, before string, o
 }
 
 // volatile are fields that change without a write, and what no log may hold.
-var volatile = []string{"status", "last_used", "last_used_at", "last_sign_in_at", "secret", "endpoints", "state"}
+var volatile = []string{"last_used", "last_used_at", "last_sign_in_at", "secret", "endpoints", "state"}
 
 // fingerprint is the SHA-256, in hexadecimal, of an object as the API shows it:
 // JSON without blanks, names sorted, without the fields that change by
@@ -100,6 +104,9 @@ func fingerprint(object any) (string, error) {
 	}
 	for _, name := range volatile {
 		delete(fields, name)
+	}
+	if _, way := fields["status"].(map[string]any); way { // to the brokers; of a tenant it is a word that people set
+		delete(fields, "status")
 	}
 	if text, err = json.Marshal(fields); err != nil {
 		return "", fmt.Errorf("fingerprint: %w", err)

@@ -26,6 +26,7 @@ import (
 type admin struct {
 	ln     net.Listener
 	server *http.Server
+	mux    *http.ServeMux
 	token  string
 	ready  func(context.Context) map[string]error
 }
@@ -53,6 +54,7 @@ func newAdmin(c *Config, registry *prometheus.Registry, ready func(context.Conte
 	mux.Handle("/debug/pprof/", a.guarded(http.HandlerFunc(pprof.Index)))
 	mux.Handle("/debug/pprof/profile", a.guarded(http.HandlerFunc(pprof.Profile)))
 	mux.Handle("/debug/pprof/trace", a.guarded(http.HandlerFunc(pprof.Trace)))
+	a.mux = mux
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	return a, nil
 }

@@ -223,6 +223,7 @@ func (s *Server) openControlPlane(ctx context.Context) error {
 		return err
 	}
 	s.http = s.httpServer(s.control.Handler())
+	s.admin.mux.Handle("/operator/", s.admin.guarded(s.control.Operator()))
 	return nil
 }
 

@@ -3489,10 +3489,10 @@ export interface components {
          */
         AuditDecision: "allowed" | "denied";
         /**
-         * @description Who acted.
+         * @description Who acted; an operator is one of those who run this service.
          * @enum {string}
          */
-        AuditActorType: "user" | "service_account" | "api_key" | "system";
+        AuditActorType: "user" | "service_account" | "api_key" | "system" | "operator";
         /**
          * @description SHA-256 over all fields of an event and the hash of the one in front.
          * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -3582,7 +3582,7 @@ export interface components {
              */
             source_ip?: string;
             /**
-             * @description What was done, as the operationId of this file.
+             * @description What was done, as the operationId of this file; of operators suspendTenant and resumeTenant.
              * @example createTopic
              */
             action: string;
@@ -3598,7 +3598,7 @@ export interface components {
             target_id?: string;
             namespace_id?: components["schemas"]["NamespaceId"];
             decision: components["schemas"]["AuditDecision"];
-            /** @description Code of the problem, when it was denied. */
+            /** @description Code of the problem, when it was denied; what an operator gave as the reason. */
             reason?: string;
             /** @description Id of the request. */
             request_id?: string;

@@ -25,6 +25,7 @@ const (
 	PrefixGroup          = "grp_"
 	PrefixSession        = "ses_"
 	PrefixRule           = "acl_"
+	PrefixInvitation     = "inv_"
 )
 
 const (

@@ -28,7 +28,8 @@ func (s *Service) ChangeMember(ctx context.Context, tenantID, userID ID, role Ro
 		return was, now, errs.Field("role", "there is no role %q", role)
 	}
 	err = s.store.InTx(ctx, func(ctx context.Context) error {
-		if _, was, err = s.member(ctx, tenantID, userID, want, may); err != nil {
+		var t Tenant
+		if t, was, err = s.member(ctx, tenantID, userID, want, may); err != nil {
 			return err
 		}
 		if now = was; was.Role == role {
@@ -40,6 +41,11 @@ func (s *Service) ChangeMember(ctx context.Context, tenantID, userID ID, role Ro
 		now.Role, now.UpdatedAt, now.Revision = role, s.time(), was.Revision+1
 		if err := s.store.UpdateMember(ctx, now); err != nil {
 			return err
+		}
+		if role != RoleOwner {
+			if err := s.dropInvitationsOf(ctx, t, userID); err != nil {
+				return err
+			}
 		}
 		return s.eachKey(ctx, KeyFilter{OwnerID: userID}, tenantID, func(k APIKey) error { return s.touchKey(ctx, k) })
 	})
@@ -66,6 +72,9 @@ func (s *Service) RemoveMember(ctx context.Context, tenantID, userID ID, want in
 			return s.touchKey(ctx, k)
 		})
 		if err != nil {
+			return err
+		}
+		if err := s.dropInvitationsOf(ctx, t, userID); err != nil {
 			return err
 		}
 		if err := s.store.DeleteMember(ctx, tenantID, userID); err != nil {

@@ -15,6 +15,7 @@ const (
 	QuotaServiceAccounts = "service_accounts"
 	QuotaRules           = "acls"
 	QuotaMembers         = "members"
+	QuotaInvitations     = "invitations" // that are pending
 )
 
 // Rates are limits per second on the message path; 0 means no limit.
@@ -53,6 +54,7 @@ func plans() []Plan {
 			{Name: QuotaServiceAccounts, Tenant: 20},
 			{Name: QuotaRules, Tenant: 2000, Namespace: 1000},
 			{Name: QuotaMembers, Tenant: 20},
+			{Name: QuotaInvitations, Tenant: 20},
 		},
 		Rates: Rates{SendMessages: 50_000, SendBytes: 100 << 20, ReceiveMessages: 100_000, Requests: 200_000},
 	}}

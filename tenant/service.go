@@ -35,6 +35,19 @@ type Store interface {
 	// Owners counts the members with the role owner.
 	Owners(ctx context.Context, tenantID ID) (int64, error)
 
+	MemberByEmail(ctx context.Context, tenantID ID, email string) (Member, error)
+
+	CreateInvitation(ctx context.Context, i Invitation) error
+	Invitation(ctx context.Context, tenantID, id ID) (Invitation, error)
+	Invitations(ctx context.Context, tenantID ID, f InvitationFilter, p Page) ([]Invitation, error)
+	// InvitationByToken finds an invitation of any tenant.
+	InvitationByToken(ctx context.Context, hash []byte) (Invitation, error)
+	UpdateInvitation(ctx context.Context, i Invitation) error
+	DeleteInvitation(ctx context.Context, tenantID, id ID) error
+	// CloseInvitations makes those that expired before at no longer Open and
+	// returns how many these were.
+	CloseInvitations(ctx context.Context, tenantID ID, at time.Time) (int64, error)
+
 	CreateServiceAccount(ctx context.Context, a ServiceAccount) error
 	ServiceAccount(ctx context.Context, tenantID, id ID) (ServiceAccount, error)
 	ServiceAccounts(ctx context.Context, tenantID ID, name string, p Page) ([]ServiceAccount, error)

@@ -296,6 +296,27 @@ func (e GroupOrder) Valid() bool {
 	}
 }
 
+// Defines values for InvitationState.
+const (
+	InvitationAccepted InvitationState = "accepted"
+	InvitationExpired  InvitationState = "expired"
+	InvitationPending  InvitationState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the InvitationState enum.
+func (e InvitationState) Valid() bool {
+	switch e {
+	case InvitationAccepted:
+		return true
+	case InvitationExpired:
+		return true
+	case InvitationPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyPermission.
 const (
 	DESCRIBE KeyPermission = "DESCRIBE"
@@ -1959,6 +1980,161 @@ type GroupUpdate struct {
 // Example: 1024
 type Int64 = string
 
+// Invitation A mail that asks a person to become a member.
+//
+// Example: {"created_at":"2026-09-01T08:00:00.000Z","email":"grace@example.com","expires_at":"2026-09-08T08:00:00.000Z","id":"inv_01JAB3CD4EF5GH6JK7MN8PQ9RS","invited_by":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","locale":"en","revision":1,"role":"developer","sent_at":"2026-09-01T08:00:00.000Z","state":"pending","updated_at":"2026-09-01T08:00:00.000Z"}
+type Invitation struct {
+	// AcceptedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	AcceptedAt *Time `json:"accepted_at,omitempty"`
+
+	// AcceptedBy User id.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	AcceptedBy *UserId `json:"accepted_by,omitempty"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Email Mail address; compared without regard to case.
+	//
+	// Example: ada@example.com
+	Email Email `json:"email"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt Time `json:"expires_at"`
+
+	// Id Invitation id.
+	//
+	// Example: inv_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id InvitationId `json:"id"`
+
+	// InvitedBy Id of a member or of a service account.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	InvitedBy PrincipalId `json:"invited_by"`
+
+	// Locale Language of mails and of the console.
+	Locale Locale `json:"locale"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Role What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
+	Role Role `json:"role"`
+
+	// SentAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	SentAt Time `json:"sent_at"`
+
+	// State How far an invitation is.
+	State InvitationState `json:"state"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// InvitationAccept Accepts an invitation.
+type InvitationAccept struct {
+	// Locale Language of mails and of the console.
+	Locale *Locale `json:"locale,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name *DisplayName `json:"name,omitempty"`
+
+	// Password Of a new account, at least 10 characters; or that of the account of the invited address.
+	Password *string `json:"password,omitempty"`
+
+	// Token The token in the link of an invitation.
+	Token InvitationToken `json:"token"`
+}
+
+// InvitationCreate A new invitation; an address has one that is pending.
+//
+// Example: {"email":"grace@example.com","role":"developer"}
+type InvitationCreate struct {
+	// Email Mail address; compared without regard to case.
+	//
+	// Example: ada@example.com
+	Email Email `json:"email"`
+
+	// Locale Language of mails and of the console.
+	Locale *Locale `json:"locale,omitempty"`
+
+	// Role What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
+	Role Role `json:"role"`
+}
+
+// InvitationId Invitation id.
+//
+// Example: inv_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type InvitationId = string
+
+// InvitationList One page of Invitation objects, in a stable order.
+type InvitationList struct {
+	Items []Invitation `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// InvitationLookUp The invitation to show.
+type InvitationLookUp struct {
+	// Token The token in the link of an invitation.
+	Token InvitationToken `json:"token"`
+}
+
+// InvitationOffer What the holder of a token is invited to.
+//
+// Example: {"email":"grace@example.com","expires_at":"2026-09-08T08:00:00.000Z","has_account":false,"role":"developer","tenant_id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS","tenant_name":"Example Ltd"}
+type InvitationOffer struct {
+	// Email Mail address; compared without regard to case.
+	//
+	// Example: ada@example.com
+	Email Email `json:"email"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt Time `json:"expires_at"`
+
+	// HasAccount The address has an account; to accept takes its session or its password.
+	HasAccount bool `json:"has_account"`
+
+	// Role What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
+	Role Role `json:"role"`
+
+	// TenantId Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	TenantId TenantId `json:"tenant_id"`
+
+	// TenantName A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	TenantName DisplayName `json:"tenant_name"`
+}
+
+// InvitationState How far an invitation is.
+type InvitationState string
+
+// InvitationToken The token in the link of an invitation.
+type InvitationToken = string
+
 // IssuedKey A fresh API key with its secret.
 type IssuedKey struct {
 	// Id API key id; it is the AccessKey of SDKs.
@@ -2779,6 +2955,11 @@ type PriceBookList struct {
 	// Example: eyJhIjoib3JkZXJzIn0
 	NextPageToken *PageToken `json:"next_page_token,omitempty"`
 }
+
+// PrincipalId Id of a member or of a service account.
+//
+// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type PrincipalId = string
 
 // PrincipalType Who acts.
 type PrincipalType string
@@ -3829,6 +4010,11 @@ type IdempotencyKeyParam = string
 // IfMatchParam Example: "3"
 type IfMatchParam = string
 
+// InvitationParam Invitation id.
+//
+// Example: inv_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type InvitationParam = InvitationId
+
 // MemberParam User id.
 //
 // Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -4029,6 +4215,18 @@ type UndoEmailParams struct {
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
 
+// AcceptInvitationParams defines parameters for AcceptInvitation.
+type AcceptInvitationParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// LookUpInvitationParams defines parameters for LookUpInvitation.
+type LookUpInvitationParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
 // RequestPasswordResetParams defines parameters for RequestPasswordReset.
 type RequestPasswordResetParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
@@ -4093,6 +4291,48 @@ type GetCostsParams struct {
 type GetCostsCsvParams struct {
 	// Month Calendar month in UTC. Default: the running one.
 	Month *CostMonthParam `form:"month,omitempty" json:"month,omitempty"`
+}
+
+// ListInvitationsParams defines parameters for ListInvitations.
+type ListInvitationsParams struct {
+	// Email Only invitations of this address.
+	Email *Email `form:"email,omitempty" json:"email,omitempty"`
+
+	// State Only invitations in this state.
+	State *InvitationState `form:"state,omitempty" json:"state,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateInvitationParams defines parameters for CreateInvitation.
+type CreateInvitationParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteInvitationParams defines parameters for DeleteInvitation.
+type DeleteInvitationParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// ResendInvitationParams defines parameters for ResendInvitation.
+type ResendInvitationParams struct {
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
 
 // UpdateMeParams defines parameters for UpdateMe.
@@ -4626,6 +4866,12 @@ type VerifyAuditEventsJSONRequestBody = AuditVerify
 // UndoEmailJSONRequestBody defines body for UndoEmail for application/json ContentType.
 type UndoEmailJSONRequestBody = EmailUndo
 
+// AcceptInvitationJSONRequestBody defines body for AcceptInvitation for application/json ContentType.
+type AcceptInvitationJSONRequestBody = InvitationAccept
+
+// LookUpInvitationJSONRequestBody defines body for LookUpInvitation for application/json ContentType.
+type LookUpInvitationJSONRequestBody = InvitationLookUp
+
 // RequestPasswordResetJSONRequestBody defines body for RequestPasswordReset for application/json ContentType.
 type RequestPasswordResetJSONRequestBody = PasswordReset
 
@@ -4646,6 +4892,9 @@ type CreateTokenFormdataRequestBody = TokenRequest
 
 // VerifySignUpJSONRequestBody defines body for VerifySignUp for application/json ContentType.
 type VerifySignUpJSONRequestBody = Verify
+
+// CreateInvitationJSONRequestBody defines body for CreateInvitation for application/json ContentType.
+type CreateInvitationJSONRequestBody = InvitationCreate
 
 // UpdateMeJSONRequestBody defines body for UpdateMe for application/json ContentType.
 type UpdateMeJSONRequestBody = MeUpdate
@@ -4709,413 +4958,436 @@ type UpdateTenantJSONRequestBody = TenantUpdate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P0Ld9s2mjgOfxW8enfPNF1KkeRLYvvMmZ/jOK2bpHFtZzo7TdaCSEjCmCJUgrKsZvzd/wfPA5AgCUqU",
-	"LF+S6eyeOiJBEpfnfv3S8MV4IiIWJbKx/6UxYjRgMfzzSEQJi5Lmay4nQvKEi0hdDpj0Yz7Bn42f6ZiR",
-	"RBBJrxlJRowMeMjINApY3Gp4jZj9PuUxCxr7STxlXkP6Izam6jXsho4nIWvsN2iSUH80ZlFyAE9HdMz+",
-	"+qkxlXTIWr68/tRoeI1kPlFjZRLzaNi4vfUaxxd0WJ7PxYiRmF1zyUVEeEQCMe2HjPw+FQmTdWf0qdGt",
-	"+Og74VP3RpzSZETEAPYgYjMi+v9iflL3i8+vO8/VuuWE+kw+v3ox7v6+d7M96/T/eJ6ICfflcxHDwZRn",
-	"des1JjSmY5bogzv0w1N1oTzJs2nICA/UrLj6PaHJqOE11Jcb+w0eLJztf8Vs0Nhv/P+fZxDzHO/K54d+",
-	"eBLADh1O+Fs2r/j+4ekJuWLz+5kCfFjP4kjI5L2IklHFRI5oyKKAxmSsBilA+Xhx1CKv2YBOw2QfTjGe",
-	"RhGPhkRELJ3t71MWz7PpwtMN95F2293dZnuvoU4nSVisHv+/bvu3dnPv85fubfO79m+d5t7nf3d+aze7",
-	"n5/9lxPeXsfzs2lUtYgR868Iu2bxPBnxaOiRCYvHXCrYl4RGAYA9lSQRwoPf/ohGQ0YiAeOrVhXE88t4",
-	"GuXWFeDONPYHNJQsnWpfiJDRCOb6JhbjipmeJzROPMIjP5wGLKj68CAW49xXByIe00RNiSasmfAxc+7S",
-	"DzHlVZv0jkXDDDMnLOYikOlJk15A570WOUzIWMiEdLyddtuMIpQoUGQyqZrwUH24URdCPyqKBnPVsxbT",
-	"yasqVPk4UWQ1mQkS8DGL4Ew98i/BIxaQ/pxQ4ovxmKqZsZtJKAKWno17pmI6uezPc5PlCRvLWrN+bebQ",
-	"uPUaY3pzgk9209OgcUzVy6cR/33K9G2FvrdeQyZzwAh1mg2z8CqYFpGcjllMYMJEzb6CVMCAtakFzEEx",
-	"LziKk4CNJyJhkT+vJl5v2SQhAxGT7jYZtYjiNFJxP0XQZjwZAYDBFQ01ZMgSqZliLBNCIzljMaFDyqMD",
-	"st3eI7OR4pbJiCaKyiiKIz2y3e3i+6jCUxaXgBB5dLYT1uybb9m8gh7tDNp+e7DFmrtBu9/cpjtbzb1B",
-	"u9/cHWz1X9KO3w22FHaN6Q2iTGO/u7PjNcY8Mr87OVL226dPN91O89OnmxfHn//HTb5OBu9p4lcRYcXB",
-	"DWKmPBs2Q13RtIpLMmY0gp0/SLdE7Rbs7nanW70vgyZ8vlHF5beAy9sr7uaW+N2nT9//+1MDSXbH6+zd",
-	"fmpUEOr3bNxncRUuSxYTHqi1UjKGkZvnf+ojmvspuH7Dw6RyQh+icA6brCgAAhu7oX4CV7nMo12BksCf",
-	"upNSsmNI5ymi/WxknIqJpferRYRIrr1F6dv1Pp3SITvnf1RN5kcxI2MazWGXJKHII6r2ZUKH7FLyP5ib",
-	"b+60vYyd8SjZ6iLo8fF03NjvtNttwDX9MwUxHiVsyOJ0uhfiilWxul7EbpJLmEeihvVSrkeHjPTZQMRs",
-	"4ezhqdpnm04HJxezAb9ZBG8g3yJ+99mQR4Zoclk5KXhnbkIWsnb0llWQp8PmP2nzj3Zz77JZRZ7OGA1o",
-	"P2QXSsKumDrcg7l7RMSEImP6iyQxS+K5uhQwGjRDpr5MQFavAFy4tzbs5uaa4tM5i6+5zw59X0yjpEr6",
-	"wkGE4qh7kb7zE9H4dc5AFq2clkQt7V6mA+/W87gQVRwoCjwlDS+VTBOxjlxaD67uBVzyYAIy3ELNTHME",
-	"LonW0ap2gk745RWbX8LhrKGZwVTqqwoHxJ8mJBCzCMThESMgc1uqGtISI0ZonQ0Us02rGVp+rxZes030",
-	"c2LsAYkYCyTppSr+JQ961UoFCrbrCLIwxWVMNptmOp9FzN5MuLEum4VJ1cdBPPLppOrAIzHbLJrq+VXj",
-	"arZhgJSrHafB47uQ+V8pTxYIKaGIhmq3ZpSjhtKTCU2msjUZUcl66lbI6DUjvQmLAh4Ne1oa0CoJ2A5w",
-	"w3fbElWbTPy+UnoP4yB3z2glYVAfd4s+jbYELdUI3h34bXHyrbzUDfL2v3/rNHc+4z9328/kf7ktXzGT",
-	"ExFJBmrsG8rDaczUP300Xqp/0skk5Gi2ez6JRT9k4//5l0QbXk1JB5/CL7rsjajuDSgPFfj2fBGwHpF0",
-	"LslsNG/BEep3oX3OZ1Ki6FSGtcNpMiJdArKYPp+WvX1fGhSe19LafoPNfxr1f/D5B/7Tm49/nHR+5ify",
-	"ZJxM/nl0snsyljcnUbvFttotvxsq4Y5OA84inyFaULQf8JjJS3Wqe0qogjdf6t1+xWisBFCvMYnFhMUJ",
-	"x83Oz8Jlh/3p14tW+dTsGSzjYVcsOjSDb/MTLUsTvogCSaZRwkOgG7iDLApAvqyWvfeWid75DSnZNMOZ",
-	"Ouge7hOQARapN/1mtu6zi+hkbP23/FbmvpZbs7Vz2SvRzqwmiWAlYhf9YsSnYchisALOtIo9J2M6J4HQ",
-	"1gYkbpaQ6xHFKQmNCA2CmEmZKuc8BquHehly3ZBJQsMQKbMFqjxQqw6vLl+8Ddr0l/FW/x97/rvZKeue",
-	"Jf9seI0rHgWZUJEREzkSigUqeAPElY3939SqfB6w4LI/V0N8ARuUjlFA8PFV4/az1xCziMWX+HF62e78",
-	"dPhq6+j19vGbnR9+3P3p7Yv3P788/WXv7LwM1eqZaqs1qABTtzaf0bcF6y3hAm7AMuM6HuxbNfbW7JHT",
-	"E6PFIDVbEVtGTykiJyraG1x84a+pJQZBB4HFy0BoTK+YJDwhUrTIz+yaxYSNJwlyiDqmRbOwD+kR3hYM",
-	"irf2WZbAWt2xlnwA/8hOZDHSgUAD2+8Zm0b6qdzGLMK1t/r4HDunXq0mp3ePJwQVXUMcMpjHGZfJhNe4",
-	"aarRzWsag6ihHjNfPjw9QVufufBev8Wa3TsuEzc1AIuAGBAzUrurZIsc4j112H1G5EjEiQIlOFg4epnw",
-	"MCQjJU5QErGbxDhICohkAGAlSHABQMGqsZpZInfiMJNFx5kBonPXUqBAQkjzmFHeA5teLfWfvYbBcQ4r",
-	"lz2m9LnU5aOeVJRY40o9d529P9lnPXvq7g0L3VukJoCUMRWO/yIJMjilFSWxCEnIZaIoBsqUCmnBuame",
-	"Q1YSiZiMxIxENI7FTHMcLSJKQmMFn+qHPCCSMdI79MPjwYD5Sa/Af3wexIA2nXYL/u/5S7UeP2Y0YcEl",
-	"CATaUddsdy7aL/fb7f12u9Vut//ZKMp66tXwFSU6sUghH7AY6oeLeIyX16L2G7Z3t8jkgIV9tuXhCZ2P",
-	"1eE1vwf44pHPJzRs7De+B+OAFNPYz9sL0JIOogzqAWonRF+y+JoFl7n7oCA09hsxowEg23QSLNqZTqu7",
-	"0/5nmW3qfS5xTpQbWCY5IIBwieZ8oCr7SnKozTOOeOCkEvaRLhErlR5YFOSXmLGtobcZFCxFMgRKW3St",
-	"P73aWFyErxWU86IAUOsESkSneBQp7C6fyakeepsD7aXLPk3H3to4sPS5MzP01saTZRq5Hndro9PiJ/Ar",
-	"5zi6gFV1Tt8lqhRMMRoG7X2ztiI7hNwRexpR88CfriuHRblZW9tVwQ6O4ElQDIMAgoVoeGrRCO2bLtAH",
-	"CJVRJKFAt4t0dqM0clPUK2SDhIhpsh4By7zoO+1abvQnTq82QUmyPdkGlVz/6NTan6+B7BQQey0krkBA",
-	"Iz86TTEKwW3t0CM80Ro7C4x6z6RHKIC4+gv6de4RSmIRsrxWCRoxoIcOKsKXKrXQVnau2PwS5tDwGvpr",
-	"DZRWwWSImrx6O5AmtBvW04dw2cGr+Vs2P9dfSK8dpp9KL53hN9Pf5/rj2QCRH/DaTCfbZunUEEDr68fi",
-	"isWSzMQ0DCrMd7jrFkm0rBp6S2JGZWZfVERnsZBJAhZxJsn5x1dEqSfakhOwGIMejVqwTFYtW/nMZL+U",
-	"Qr68tfUbszoXpAZ6fwmPFBCyKGER+idKxos7KTtmYblVpFOrwLHjlJAW+RicEeCBPgl8q/QICyWDeBXU",
-	"GQE79NUykpHvBmB/M8iFKPdMj1eDdBARV0pSi5wk6l9p4JG4hnChsUjApD88Oz0Cnf3Hi4vTnO1BzQKW",
-	"Hs0d5klY60mwMH7Uit9dpv5Ytn019rd2c++w+eNPb9//fNq8+Hvzn5+/dHdv/6vhnkYdG0ZozBeehpqE",
-	"9kOtVN7dMhE+mlEi/IA/3KSGEnA7AK5IQvtimrTIGUQlqDMvhSVI0mfGU4QaNVh5bbgwOiS6ICsA49Tm",
-	"mMV5ibFmIVpK2ic0Mi5lL7WXopFZFuISAPTDUJ2p4k5XbC6BvfS+78E9iHQ1NheNMwmLaJS0iMZAxB79",
-	"EZyBZe4OhIIPg1uJEAW7La0NxxAZJsOryyzM5POXTtfbbt/++7upjP8t6bMKQH9WBelnlkDhPG6zrXDU",
-	"+/pQPTxF3KksFlgtFELRjdbgZTGKeh1qXzcLMJaSUgU8FwzReQUlAe3QglB5tQ+mNjtMQfso4JIWLDx1",
-	"znAhs9eloUaZkyNbS8aatfchDbUv+hbyysUCO/9yncNtxH9FYzyzFL5z0z0gPAHnMzjM2Q3HcLQMhNOZ",
-	"by5O6i7myPrCdRoispJg/SEllvjIJZ9UqnFmR5F+2NpbypwjYVGRVPlDMtIquLBbnVa3tZXf6e2dZU4H",
-	"W863za2WzA+AUcEPPoJGvib+oEe/RZBIGyeOcVOYGRTpjGKmc3kAzp4sItnsktq2Ag7lVfVTwBpQ2G8B",
-	"Cu3pdh7fjPg1aeH5TYmmYbhPIkXyc/5tO9ZFjVGikIkdK+tTQ9HUF5UeLxM6nny1yvytC2nGSrQo7957",
-	"EbE5oZJQMhsprTaaoswQgeQ+pqFnWOg04kkGeAPOwkDHsn435n4spCLPYx6JGIZmhGYaxyzy588KpKO7",
-	"026324UImL0cUW7+7bv2vyE9CGPP297WiyrBASinA2dSsQuYn8JkNTfJ/JglLdKL2SSkPpM6mK8HFMFc",
-	"VcpQeiNhYYi0QmkjCTLUoKAFpJripXG53MXNEnCpwDbTkUdcHWJjb7D11nhdgPv+Mu7+4/rn7avTP/bO",
-	"kq13/stfgyyIwB8x/0pMk8YKAQG2XbirTRMYfIBilqJp3yvyvNinYyViFaighwKBedHtZ7S+oiKV8GvW",
-	"WOK16W7Oa1M4si939MCgd+8SzDjL3oFjwdbywM6bDLbKWry5h+EeksRsMJUs0EFF4MInLMIhkMZj2SUs",
-	"u8jqxlOE71LuGpVKK5rGinfH1E9YnFIXjcg50qLRw5ZIHBSjhsXEksZCKpNLtQkrrMbItrUzQ/JRHose",
-	"g5gPIycWadVqUmaO/q326Oqeo5hdi6uVNtGQnrp2CpggWjMdyKlpTK13wNBH9nZZoTg6OKfgscLd8Qo0",
-	"zEJvs2aNXBtwcsHu3MHPdcXmLdIzK+sRbeiWJtAZNRMw6mGAMU1IyBQNUBqKNhXGkPmJcRSK0ip5nsXM",
-	"MoaQkI+5TjzUJrIrNpfku55k/jTmybw1pjcA93TIes880ssIVg8si4wFisJFAQk5kyBAcBP0MmRLGH+j",
-	"295qtVudzlar/by7rfbSJoiKP70w/KmdFwTuxLgfgFcv56D5c38TizGZpedzpUMu+4woipoqLjrMcg4j",
-	"71+FuQOjvoP2szJPfBgukpHZoi9CSMAdhXspAJGADwaoJvTgzHtgoLTwp0UOs4xgfLkaLZWeRsPsTZKM",
-	"pzLRtp6IKSiJlIThiyiCSLzaQZR5wr8AGtRqQWpY9spXsZgOR8k5Di7S52oDheGRCyJoD7QUpdABo+7e",
-	"srna5vPXb6UjjNYt4FuqktsIu0BVquFQgHH36VNAne2R3Arw8TORrM7GesNYEVEsj9DbhxA9NBCPGBEh",
-	"is1DwSQREZmJ+Aq8UNTUVth9OTowTI/02rLXymHOPmFoijIlVCCkNzPTRSJi2t3M7KHq1FL1XLNAdLMV",
-	"GJU9e6WI74zLKtHqZCr/1iXkaprFOa+LihUHigRgDcsgTdkSukdy9K60gxvnq2ix/r7x+Q5ROSgaoTXQ",
-	"y6QVIS3AgHwFgIpC4I4Go/H98911YAv3e3GVDGsn7AIwI4WRdwhUKgTKZMsFh0KN9d4hLDEHO49igDQQ",
-	"6szbfZo77uDTVsCgvaXVfOE8pUpuDo5Uy+bi+ITNxcn5SMwUIfFZakTVYQsJ5o0EjPCkRY6jQJrkI5D5",
-	"5XTsESlwWMjolSQ+jZS8PBDTCOreaNZfFBXk5fE/Dt+fvjtu678d/ber/27pv9tF8UHmxIetrre3u0h8",
-	"ODd805EiSiOCNjxjPwpZQtBIlEZeGBufpaciXcBkd7ASuJ2n8PmNeIAgv9PSIdNELpCfweNTcPio9VT4",
-	"ezJ7msacZU6er1Jn+orsjQ/oJlpDRftP0reqpbVfeTKqJLUg/NrOG8tz45HZiPsjtNJcK2QFWovAQT5E",
-	"lsRj0pL7KEJiyFhiHgAZ+YD08LU9Tc2jLIPvT9fOJlw7+oxX5VB/uoT+dAn96RL60yV0ry6hCv4D0qIf",
-	"cvUuIvkQo+e04IV808leAPLsuLPuSweofW2OKL1LT9MjNQ14cugnIr5wlqb4dSSUQqKkZhrpaEgBcbFK",
-	"AgKqoYSu2UiQeBphfKQOyrV1lqmEqor6zqUO11UrTVPY5VwmbJwGtYnYrcKo+S5JoPB18GM+f8SO1o94",
-	"lYakXn98zaIK+y4GxoJ8JMWY9UUwJwEPwKQYc1YKaPH1s3g6FzrUlar9RslgKuPFAgeO1RPV27hMYqov",
-	"WZl9tHYHpsWuk7vkI2vExnsx+30VmSqLwrS8gC8UR6TxkOl3JmKy+J16sN43E2O8rkTjJ9XQNqOSBGBX",
-	"pmjNSAPfTrR9mUsoSn4AqokGbknkVE5YFFxoa3MUkJjJ6ZjhhTwLzoOPHXpLm398to0PbW93y217yICu",
-	"uIyTzA6uxuQ/vRRAKz5kKt0spNF54qOeHSQsvhxROdKS5IcBiNcLpb4R5dGP6hElLjsS16xYaCR8BD5j",
-	"lYhtkXfa2pYqdVySIVSluPXsgnUrMPT6TBkraW1w2ec/Hja7O7uFVeuCXdmyAWR/OL4AhU4SnuyTn84/",
-	"/JxG+/VDGl1JT4cqShEnLPDSu8h6PEwM9AiLgongiuGD018JmVPJZHFrEzDLKKSJzPauI6f7tWSlPLdQ",
-	"ErHe4pobW0usTVnGnTPpJ4oSiqlMIaFQp43KtAo5Ux8kPCKDWESJkawG2rUFxaLdCW8VeXNHIsjSMrFW",
-	"mZfiApA4YJoHOorTEgWGUMZFaoGOVpUJsllCNQGy6lQ73rBGtr16X+RKiPk5DdZV31UbrpAiKwOJXsDM",
-	"DG/ShxSAg+EwwyYNz7qGjV0lbFcp4ovrgq2adZCnzgUOWdwyi2VW73nWZiJ773L+WvEpd4Gztzxa9jng",
-	"bKW3bkL8BiHYYkoWK/QMa8/P3yIwdxOsDVkoH626a5C4kAy5VPay+L8au0oyZDqp5SEMNJuiYgFsBvUJ",
-	"DWG5U+xCJmQ/UvyCmsDfWcwHvKoXy4dp4ouxrkMEpsIW6Y0YDcDMORNxMiJXjE14NNzX0QY3CQ40/qYh",
-	"vwbyWaxLcY2NcjpdD8rNQ8scoPeNvcHL3aD9svPy5bb/Itjd2aPdAaO07e/s0KDd2aFb/cH2oNPv9tv9",
-	"l92uH3R2gl2/s9NvD9pt2n7ZsAlep6vYV5RQP8lSInKnBonmkdPkr6mjRlnsPYDQCroPlwQMmNFQaT6z",
-	"WGAnkBLpK5M7s/rKQumaxM4UVYXt1FGENDZcZo43ZzFPEhbV/K7Z6eWMXw20ds6VtK4ZZIVCoOAj1iEt",
-	"MatRRQ6/lO7NYoidr+24U6DZZ5IHqQjIFXhKFg4KIHoViVnU2P+tHFCh75ROj9EA+BSjcchZrF2x9X1q",
-	"9s4v8lk7/SGvRDA/jnwRqN11QlZPKeqIuRpqyCGRiYhZQECH55L0psngZc+W/ylJ2E3ikV6fSra7nbsX",
-	"gfkjVoIDwq1xhmY21Zz9Ixko7MQXOS0P+SgdhxUZrUhqk+diGhMxg/xjMhboK9ZSCQslA39mMTtRoSwN",
-	"GIQGgxurD/g0onGgXjOcKkmDStLpviQxjQIl4fBE7pNIKHIXSI/EbMISgDvIVzKkRmI9x0jkivL3ZCgv",
-	"e6a8QNnRZKPthEqpvuEw/llJp1vdqqzT/3n+11YTHO+d7ks358uE+nLZV6MsqSnSMMT8LABnGmmqZ7zb",
-	"I0sEh13VAnjRYn5nOm4vtN3co83B5y+724vWpgncCqThAoPkWErbNbNTdEEbuEjCx8UIrntjVnlSs7Kq",
-	"Zsv6KwnhBXqcvkeriy56DN6qskx9er2tMOPk9Ho3SyWHePuIJTMRXymAOTp5faa0iXGVKA8h73mHy1YO",
-	"E7ol+DhsvqHNQWv/85eut7V3+91z03Bm6/bZ39xAA9b5IxENuINonjEazIH8gd6jQB3N+QVYGPCQXWqH",
-	"6oiFoWjJERT3lgkNQ3TXhjQaTukQ7FghX247nEZQvZdY70Padwm+lZEIoUZR438/fDy7PDw9uXx7/L+X",
-	"58dHZ8cXamjEJxPtL51ynxHJogDfRf4Cf/7yKSqb+KyFLO1PCNuS9ifMTnCs6NpQuHY73ZCy3j0e0yiQ",
-	"JqzpSjNn2GwS4zGAbd2pE2d7uwRR4H3vzOi7mSnghCoWguuIp5Ep31T23jjO0lXFB3aZR6m8og8WdgO9",
-	"bKQ/t5yWuTpTGOGAN2NF1wPBstiFjAVlh+eGpvLsDXi5poxpwJNYDGM61tUyjFnMwzoMutYGMBQMZycD",
-	"HoYsIDxaLioW4vHS0/cs+M2ADU8qm7Nz753ULQ8tDjFX7a6G0RQjrCIHWuoBXPgXvaZNU1DI/B7GE7Bk",
-	"z5MRKNmRCNTMFX1wCUdHImDnTqdMauDV0YGzEcPuXjGcNhi1tRmFSwLia1Efy5eurwznXlQxHmvEqE2h",
-	"xBcBg8j1fOw4lIivriD/cne7RvumXOG3bF7OM7RiIRwdDcFMm0YITSHMWZdE6c+h2BN5RSX3TVXuMdq6",
-	"aJQF+f1Fqr+YQWb72YIxx/K/1yxUG9nwGteczeAffR6G6kzdhyyTdzxibrNEyKPUQKne0iI99Yf2QwaC",
-	"fe/3KY0Snsx7JFSn3TO9QHqelj6BYpN2i/SmEU8uJzH32SWm35vYJQIXIeJ0rGYqomRUSsb31IUePj5h",
-	"cQ9T9lukR6FQgP1KFHgVdMixkizldCwPzMCe/k6W9Q9OIKHmGejQ1xENB4TO6Byl+z9YLDxQY8DPqd5S",
-	"zFCgulpB42W74TVyU4KLunCA2TsQPMxFs2VQncRchKawSv/VT1zCXLGODe5Abrg5hsZ+Yyu9qB5p7MOf",
-	"y+0rfSF3Ao39xjaOLnvf0voLC41KOOq2tOa6j2U7sizIaBolaFTI9qv2I3o3y81kExqK4ZQh+dAQB4Pz",
-	"bKp8CkVnoNaJFrkCrZOrPfHsXGs/gqfutJFY2IpQ7IGM2Z8bK7rlgEyBpmwdLkNRvdMukFI8FD1ha6nW",
-	"CVvwYe+faw5FCDS/K8i0TGRluS5MCSK+GtQivUQkNATCUiAcBQoFhIRLqyEjU6THDDP0x/xWpLVIRtTm",
-	"hSxhl8kIDBNLAg70hxv7jY/nr0EciWiYqp3QLSv/gkLWLkwBXJ5fP/36DGxcxPChy4AP1edAZwtphCrP",
-	"JIwuBzHLYKkvxJW+1b+6VBt1CX2fE2H2rdN27RtABG5WOfmpdIT1nKvZYS7BdDPuNj3vUiC+Ov+0Ra3p",
-	"nQzqgTvGESGl3jw1zNSNLzXShcPl4Diu4kpew3UrcACE+pRQp7iYQ6PuIolvy5L22i6TdQouSxwgIY2M",
-	"+zgHSssaUnGfvRLiCp9VgFZv2zXIrUVodds86LGWgplr/7PVF5flleHagJ8BCTNHN71F9uQKmRdRM2JD",
-	"Ctk3lRWdsMfZ1kuCMz2AvF7FkEif+VQJ0v1YzCSLJQmFZHoYoX1xzUj3/3a2ilXgSnWcXubLRNat4nRk",
-	"oW3BLHX+gWx3Oy9Atsh/Hql1war6+UuF3PA6Hx5dTLphqdIOzFwdRv5rHyBR0yDNjPWJbtJkLX9HqUH2",
-	"hP7v06ebdrv56dNN582nTzcv3nz+3j05K/TXdbpKSVSS+ISJScjArl222XvqMoa9EJ0DYbp/Zcs4jUUw",
-	"NX7j+lUSs4V027iQ71yLc4yrMOGlqcAOn8dUrWXMo2nCpEck6qkeajX6F8Y+cIkJ6R6RU6W/StJ70R31",
-	"PNLrjLbaY/WPnXZ7LHstcggqNmo1hCdqrA4OkUXLYONFd1QwYbYXmDC/M+bKvdvRs79Zv8a5XzJ/T1bs",
-	"y/GYcgczek95aIwBB0RRERqzIA1nitlQ+0J8KguASwP6//Svlg8kLNfjfDvvpygdu/x/pWP+0vF2t2//",
-	"X/Xdzsu92+rVHUH81nr2fjK2NqJoDMGtyy1YxENHkrvZ40VcAA+iZLiAqy7iDOM/RoFYY2EiDHILS102",
-	"oFDpCq9MD4GqlFb4X1H2DdS8tgdv925+6Y7//qJ/0YnOXvq/7vyhBjq2SMGEQ/4KmNtgVabDFd+yoGx3",
-	"exFtARfAP5X+566/eufj8nA5zlMzgX8uNQbc+DoRwNRlSDPzdOJcOZ4EzIOuNq+p1LXTunHU++h0X0CP",
-	"ps7+y/bLjmsjRkkycdXMlYx8PHuXxusenp7k36ye23/+PPeBtjtKTVs63X4EbY42QKoY0rZeCkCsWpd5",
-	"xcIF7r18sbvUXmyZXbXFFdbvOsU3nIXBcRxXNX/k0WSaRX+kIR91QP4c657IiF6xS0VcHQggpsmlGFzG",
-	"QNYc2xqwxEnU8xEXagcVc0oEmUC1ShLz4ajAmn6fsinW5G1DErrxhnegee226+vgES5//JQmqTcY9mcf",
-	"G/oqpom5HL+1P7esbL/fOp/VPWh720q7/atLI0YDFrdOBs33NPFHPdeUlx43TlOjarpnrtOGls8uMSnf",
-	"dbpAGPuxoIFPZWKyfPXoS529ll6unX9Ag0ssFw48Jf8WDArcb/z363e//LcxHAMohEzN93ISi4Tp0Hwn",
-	"XzDZDMN4STRjSPssVBCM4SeXPLochApyQKgDsY7eXMbMv75MJhL0Ne30NPNa2qEtRqelLyJUfDCAMIm1",
-	"vB7SOSR97qhT7oLTWX1SkfjxBMLFdj117DRhw3ljv8FukHpz00nGTqF4oERPCxwcDgZdQl8SKq+s2vtj",
-	"JiUdMsKoP3LbAEpA5eAqEcEDTz+isRCda0OW9pKp+MQaEec5UF3aTv01o8E7HF4Fsg6vWsgIwD6hBB5h",
-	"droouBO323vuJa2furrcVgArMombGlMWPvAOR5WxqSSTIzRIMqLo9ZgmaTAR9a8iMQtZMGSBhxBE/REB",
-	"Wri4HbO25i0Lvc7jdOXUqFafjIseCknEzGf8mgUHpA2qJBRMNG0ntJNxlQk6LUB1Ml6t5v136+IXBzVB",
-	"G7R4JDqafC19BDpEfAMd80yTX9iBMqXyLJJotidPOooIUQDCYkKoxjY3Abl78ieczR2qkRaEBdKDjclX",
-	"Je1lHK/nbpWRsdDFTLLID2+XMSRsuqWliXvmTwu+dXd2dU/MR8+5Imz4cZjRBviLXpYW3J40v9FTrZ7m",
-	"V8R7HoKB1C0jWsSCVUPmWcwMIZBkqIuJYc2Oie5jZChRi+jufvumhoeO9CI9UFx6qSHK7snj0q5qqj8F",
-	"O1wdIZmmVC23EPBL6GUo3A5iMZlgDnsZpfV0ljFhGqj5QKYyAsZt1fG40qLyRQlLmVFL9TjLJKbGrpAZ",
-	"BVN6RyvyBwY0tug1l6TPRjwKDnRkkfEaFUNx5KUYLNaAsemVzQNDNYfG1lKFMq0T9MV6RNsJ1EVfjMc8",
-	"UXKAGAwkBMRud3LvV+Qou6eDpLMrbfO+xn779nMGj7o/lKuSNa53hbqUKxGYEE+nZvDJHUThrG5jLc8y",
-	"ALsCnVtHssqC6E3T8Eyty9Obl368kqotT9yDYfdYehhtR4+TuZcBhLvvWV4iBZLrESzGZ2KJFdXLitMS",
-	"OHug0ZOYDfiNKQp7Jvwrlrz/hcQMbCgSMtC0+FOOyULkXa9l2peO12m3F9ClD7EzSro34AOhpO2QXyuh",
-	"EkPGNNfSZfAM4cf9+G54dnr0jIgYpRrynTEQP4PBGN2gCzbaMZ05gVx91RnAaXHqNXLURnQyYZEJsaBk",
-	"QHnIArO6ucVnO7sp2/KIP5WJGHuk05Zkqy1JZ0y6Y7I1JttjsjMmu2PyYkxejsnemHTaY9Jtj8lWe0w6",
-	"I9IdlTHBGOKKW60AI4BEqhaxTG/7OjUSKh6IaMhk4pFATPsKHlp6bph/lcqTZkEexl5RmUBiFV2hfqBd",
-	"AzrLltvddkS25HSmUlALToUzadeGSEFGsLSvRKmxYw4DOrvLBM6lWfCpZXOZgJHE83MzuFq42EiN058x",
-	"rjxAsql5vbnZA+FV97yyFLSephNYRcxqD1ZyMha0SJhSjdqnX6/V9Ru2of5pFn1A1XQdtbFEJk4gMdCV",
-	"Z8uHEQvI7nazz5NyBNjdA76KyX3d9pLGfZ2XFSFfJ1JOWeDu3UcGMZOjqhqwDhlwpdpG9ToP5OqBLyqN",
-	"5xL1fppduZY1UczVx0bnZ2+OyIudzotnpWKzSsc5Dl6fH4Jx9Bp+dXd2OnsNr3GF6pRShq4gzvfD29OG",
-	"15iCT0xyqFasDqrz+/8e/u/bm6N48PfzyxcX819/+fHD8MXIvz6lE/4+jGcnlJ76P348E64aqA5N8jAc",
-	"ipgno7EzLw6mWVKIp/G1u3O9QwI+1oKJc/yVqwjMW8hAc49P5u7xauQ+6R0f9TzS+/D2FMspn50f9pzv",
-	"iVyNM4NpOJXO4XAK5Y2b0bkkPcmH7o/cuEwJIg54RBP39s1XfKIAvFcAvVeQI6DOGideAcYOKvozFBbQ",
-	"MrUu/pZwoCpXbC7L6Kmu1tbQFOosU0bhha4J53sgOFLeouDA0HmYOVoaDgg6Iby0tpjmvpBWb8uVin8L",
-	"X4TygIRCXNl6RlYJ2Wu8P/z58Ifjhtd4fXx+dHby6tipc7xLGa9b0PtSqiiwTmxpARx1N5qtLplQHssW",
-	"ecvmkoxp4o9IL5eF02pCHk73tueRaxpOgaWrfTMNbbov7YoR5JCcHl4c/WjkR9TpMBZ5TIsGw4TRsV3I",
-	"Gnm3vfqtruOA3/Frds4qjhf5XxNCeEFvCVhay9MisBi+pKjkXrfVbnVbnRcKE6bJSClGfq3oj7pRIkbz",
-	"1HbRYiO4NDWi8BiW82ZyWeSHXYg4N429/Y79vsx1qaQmqA6ma1GyaPE3KsMrCl+YShZf0iGstfFe/MHD",
-	"kD7fabXJd//odA7IOx5Nb8jNy93L3e1nDpZjzqSqjBjGbmHAbp8Np1C6olCEIHechejDcqHH0nHXTDBZ",
-	"OfoiBQGHUgLpvhC0Z8oJQ/1XLfBsqpT2cvFIo9T69a3X8Y1bcLjkIzAQJ7eqYzwPmc4IPMjKRTFYiQM6",
-	"BR5L1gWuIkNL4bsQYr20LT4w5Gw7cnP2UuTIQKlwRg5ozoHJ2j52i9ouN91agzMD7iZLr9m0/3EsuO+E",
-	"T50p6bragNqGMeUh2mRNYqOIZCHNnEUNr/HHyCkUvKc8PFoYfZ0PCD/AfH2dc61U6k47S54YKEEniXkh",
-	"R7Kxvdd9CXSyEIj9+UuFj+l91YR009YehFprk1II+9QjIgqxridkg0oReaSX1aPV96EwFXZhU9S9ZKL+",
-	"UpvZVkW3a366tBpwqI8Xz0dHeBwGtNz1AnF1P2Y0MG6P/VnMExCjc/GK2PoBq6c3VuS9+cLZ69Z/Xqv+",
-	"7+psbpUo/TosyWprEKZot5A84CjL/e8IYTdVYgEasRAYVHUnuqp7y+EIKaeg57uzVbAUxAzdWRCqFfOI",
-	"9G6a2dO9nNG8UFE0Ba5SsdIC3Vur90KNhiSmE8labLpOBe3TmEc+n9DQFNDeRNCbroGqg91sngprzh/e",
-	"2ozxPduAkf6gTB8LhC8lSH+MGjWs6+viSe2mJLfOrRj33TmpGslmI0H6LBTRMPXIJOUy8Q9I5ZXopBTF",
-	"Sx4tIaYFJrCIsK9JnR+fzn6UKZktbsxqrW2WUdtapPW+idkmSIxJKtM0RtOVtSmJQp/l0jWOu8fICI3H",
-	"jyNY48c34fjM0xSNpFk5pxIC1geeYnqauuheC5gKneYprNqqjYnFBCURzE0lwoYHPy9ZWhk2rcIq4mgp",
-	"iUSDq24u3Oy02x3IycHPovD54g24q8Br1T3cw1/W/xpeIx97ld+2JKY+AEnfxwI7GGultsg4YxM+Zphu",
-	"JPkf7LI/T9TPHa+Bu7BoEdtQHgSCvTRaNcoxXCXfMuyfS0dRd0AA6+U2tUcknbst+YXNX9Kj2i7he2sd",
-	"Uc0GGmr4SLgIQKGIvmTluo1WEf39nW6ns+02AUOsxAqTKpnsl4qhBrqG7uy893Ysj3PPbfB0FPzPul3D",
-	"LmDrBl7M3F8O1aXvGjCvHZ1XMl0uNd3vbr3cXmqZV4yYZO/2bDt70Xiex76C4dxuPJaRJY2ixZ39BWKp",
-	"0FOc+8rCin+7OztbO8td3QVS4IpOFYPE7tMBcGq3Eqw3n25n+8X2y63d7RfLJmXTonIIijqvtFCfCPKN",
-	"QHc2NIOM/NUsWuOK7L2gQycW3SHUOV9VLEVGL+1wgSCUYgySyRKryu2xpiQ5pClDRkYz7e1ZwFyPQury",
-	"FtitOtJgQtDrtU1J298idYyhSdrRfdVCOkc+E9NIYmuNXB0e2xYGr14utJk5pG3AMRhLzxADnlvkEMfr",
-	"KBQ5EnFCRKy74tAoIDLhYah9b9irQReau5u8h2LKYwl88PUz5jM+SaqKL9ieVyjVArBRIIZ3E2syyWW5",
-	"WKKrli0WQ5awsTx0tjbCkGqS9juS89XpVh1SdFcSVItcnLMoWDlJ0BxRSWrMZQhC44UW6eXEH23ZFhF5",
-	"c/LmAwadSk93ddc9GBgLWHBAeplslj31+vjd4f/qxxR9uDg7/Pn88Oji5MPPOj8noVdQEzojc6ZfR7VG",
-	"4dYKFsr1eRl8kyK3XTVrZ6+73X65aTF8faG3FDcERz3gOhfKUKT+vMJ+a23wwqYQS2tsuevhZFHTVojE",
-	"inJ4RYy9TOgcSqDFJUUD48FZ3HyxSm2fcpDK/1RUdf2GZGosMQ437U4mVkV3fySERJ/cAqq8tMpilWSI",
-	"VZun/fSydLXkDFaDzn/XAs8CEQcK4aLMiuSfmte7K955hOq8FjIQ2OKV9Oek930P+lL0vu+h7TwMC+V4",
-	"gDN/XzQ3dhas7rtPn77/tyuv5dOn7//mjl9N867cBHAa6dhhKULId9hP2QC220+r6GOxHaKIla4+uKZh",
-	"fKXaMswufIUlq8oVqLDgVGX9qKxcVLG2k7Y8F/P+iqVqckVp1AWl2xer1OQqFsZsiEsAX0fjrsVj1HH6",
-	"2DgvEwQezJT/pLMCcgCy0NeQDqzlbyjkK66TfPCkA/zzYLzaBCWLkkdPjM95/DKMW2ZRGGZt/R+sSkoe",
-	"fct9gBSGeBjE2xfJKIvetdPKoVUWZA2SKxTxdKMIoNd/kRA07sauTVVpyQhbZRGV3FILUOYoxOKquJJh",
-	"9N2rr6RYfIcKLGki60FWYoDLLOPVdhWTHm5QXvvCTmZKZ4pJxGjMZOLgnxmJkQm2cprEIsjQweYwt46k",
-	"ym+7AMlXU9SjTFjXm+y3QGTLhG8RON43Iaxb2cRm/c6AAaysygMP2j1mLbKUzpR2wpGpe4AchlLo1jeg",
-	"JoiBbvcuIgINYuOC4lOQRwv9RyD+8aXXqQiBTGe43PCbLeb+HPaZAvI4Jtz0+5t32zuJrm4DvCwI6ptL",
-	"tf1T2n1AQvy4EqUrvu7D4TQZVdU2VvdIlzB1W3eRKxZmwicbPLqmIQ8usZ61GqNuXObfp1sQEh4oicpq",
-	"T2iKFDtqOLlndvbmiOy+2N5TL1CXyE6ra3vgzHR02gv0vylM0FwYxhR+TyM6TUYi5n8wa9Q0ktPJRMRK",
-	"bIWRpgu+eRzMK043nmMHFlZoXp5ZiZvhIpYmmtltK9KZJ4VYZEQWq9Md9ZOsTWHK0yStXVfqu6mM/y3p",
-	"s1WKS2WsoQx+E/r7lB0UozuhpaHJZwJKml4d8FDnCvYlNO2NskIik2JIVIPNfxqd/Evw/tZPV//8x09/",
-	"nETtolGvu12vUE3rr80Ky/Op6d9ctkJG81x+45lmDjRWjB6f0plpUKgCmnFDroWurPJdzwy79MV4LKLe",
-	"M11QTUhdzmwkwsCq7W/ifeJC0TUuFaVRSor9Uuh7DU0EnxXsuyKOma/eHktG+rAj89WbVnfaC/Zr7S4O",
-	"asXm+1l9OTZzWT4x3+kynW710qwh1ywe81ARnYQHTLdOHELEQNloV/qCC0Gz6Up0363RAbzj8npYX10s",
-	"nulxRYJTmr71ThcZMi86Y9rDvHJlwURgU+LE1QriS/0GE/fSgyO3PGgPHY/XgFBIsrIh0+xpRa8Nk0tV",
-	"HZm+DICVYjDBCGV3U4KFkRwmY2zl6PA7w1+uv8Yy2EPje6kQGBjje/u62A+qbUgcde2yfN+NEZXg/Y7M",
-	"6TAoQoW2KlvEmLBIxyOhud9rYFUupyxwGtKospMh2qCITyMltoqoRXpjESWjcH45YMzR03BNB06pE2Eh",
-	"e7wAqUJBTYws1mQ/WM35QKTGeopKCgXQm2LyqLrT2N/JfCy6cF/aLFD/hnaA2Up1YUX9zJs6PQBz7pcH",
-	"c6ys0wWwMk37Ip5iBTQwNIQ0ShM7IcFLifNpOstSXdElXtrdp8vN11fooWdOvKYBQT34DkDBFc5rH3vd",
-	"NrTVqSB5+USDTkVv1/WaAK7jd9ig/T5vti+1/bP6BVobmx6Zndq9pkVeg0G5z4uC2GIxWruHZyYvq6tZ",
-	"C96Ot11R1zEDHIfnHjX5BHs8j5nMNACFO47iMDxaetS/TEVC36qBtyn1qlLVKEYK5CN3C8HDu9u2NWGv",
-	"3X7R2dvr7my/2G7v7XXqmhXqdEH+Xc08v/cprXW2BK5emB3HuvRlLpOsh3udtgrGjayCpeVGToCs+7Nv",
-	"Akt+HNMmkBYHKqnLzgbqS7quH1gd3U27dAKEAJRJhYmucp4LOMeF6feuPgyKaAHBWWzmQ0zzYGKaB5eZ",
-	"zH9QL/BaSPaUOnova9httfm211QJ14plVsC2tIwSmJac8DHblDTLBgPmJ/yaXTp6arsKIOVFyYq+1DBv",
-	"kHLzC1qIAZtotr1qX+2vRxQuHlTNxOT0qfr9mFeW8p5ot2sNhHU5G7CXDZVy2IQMu6SddQEe0vWuL6ta",
-	"h1rBZZXsTHhwQKj+Z6Qoks9ylYyLTC9HL2zBtn9VT7A186oh/Jih9ykBpeT60cQgq0CHg2cKcEnYRhdd",
-	"q0Z7Mi61J8NtcolFP2Rjt+9ob3vnBZngCIK9IKXb+qb9PFnLyDpNMsFRY3pNBI4eniu8S/fXNP0rFKkv",
-	"XML9ZlLX/YnZ74s9NiYcbhtKJPAEgFtJfMapwiVUUzYL11vrDNN9jkt9brbp9i5tT7EHOdZHwzqfawht",
-	"C7uhYiF9FqDPQ0kfnt0YdcBv8nXxCt48VwXBMMT+plq4UQJ36s6rhYZWd1kHHla0V70YpW1noSm7WghU",
-	"ukowCUga0bK0EFAZl5MGQA1QjBu3eQBzJU8LMoRKYIJod+kBoaEUJsoOO7iSfzTP8D3NE3dhXahefQms",
-	"1VVdFVuzJ4LMKE/ssvyQtJjEc+dXodB183CQLEtTe7m7vdzpn8WSlg/kx4uLU4IDFn9pZ2/P+s522519",
-	"gZjp+pA0DfvRqG0ImTaFgJ4RuE8/cZLaw5TvwNM6iwQ9Wz2D4j1tNadzSWZpFSqFtmNGI+nGo3QPpjFv",
-	"xmzAlCDAlhoUtJMdt8AOJ811783BpZvDWGDs3EnLnGSCc5KMEpY57LdrHcJAhgU5pdpNIWLLW2LqpgIb",
-	"dgQPFBszOUpaB9W7ySMylezeNtNtxMIT1lMz21IBXBCb45g/nSvlfgZ5WvlkcXC5x2SmS5EbuWZpM/Js",
-	"yyDt1tmN6x0dmrQ77HhAesVOV+BManbU1EJmOlJA7nM60tW5vNguazHzwPYBWd+M2Mk2jiDERlsEqMxS",
-	"1kkkZk7atVqTK7uFV/2HrC5fTyo/ugCrJk/Zmm9uxV750HD/XIBcQR6Nrd3Q9fHUH2EIHYTRr19Hs5S6",
-	"9TylSvU9ifnELKRdRXKD+Rzgj6BRyftY10piqNTWBswlLkQ4V5PHFiYgxv1L8EinIj7vVZPT59Wk/B59",
-	"Hg/LyOryrrWSgh6D3xmIrHE25zh0s36bNQtcL+XRB6QN8mhMk3La8QZ5tO0SxQN0e50y9o27uLYpKUMT",
-	"Z3mhMY3mWuXCqOMDJJXqsglKPsioJ4X8oczqnbaQQ3Kndk8tgV2zsIL3i4QuNx7BsHs0HKVq4SMYjWzc",
-	"WFDWBVkXeojTUv4mcge5gbhmccxBn5BzmbCxc8vLtYzc3RWxbgZScHBtQBr2XyQBnVZdKvWJI9/1/vvs",
-	"+OLsf/8bq3p4ui0u/nrmyjovxqe+WJR0rl/+b3jps7/V7qt4lmYLFcPT1XUHYTbJ0uV8F/jQVrfqO7mE",
-	"y8rusjrVhtBSBZKaadh5WHc8VG5Bkwv70padMEynAsWSIExskZn/bgxyYgLaFqIQDALsodIdAzRXDEt3",
-	"jFSqR9rqgrs4mLqsdAJFzXG1TbpUXceputA135TQecQ9bCzZwwQZmqukBb0lsduA6SsJ/gSZiCp0rTrT",
-	"H2Ix09Ei0BQOTfyG2eOMDyA/5PiCDtVk0rByq9GZmCoqqhTrgnegs+bRO9vMnYmQVYYLYoNBXfjb2Lqw",
-	"Dw6KLAekd9OMRchkj4RcJtJUyTWFqdWiodsh6UUiwghDdd6mdeFsJOD1un4+TYh6G+lziHiU2tY3Yjmq",
-	"aioV02DMMdHYFEX1GteczeAfWTtY9WHnCZ6jbf9Qm/YdasmY+iMeaWFMzCJpMhjk2pUtCtUrAi7tzpOm",
-	"YQ5dVvk5Kz+h1ZW0/9Bj+WfXzyXL9sBZsUgMCCVmTJpSUugDXI5XrNMrxj7/9ao4rJUi+4Ti+9K9tzL0",
-	"1xRg89t5h3T6QvZQjaT6PDIWMeJ2SUDS2qC6KFX5LqB770BYN8+5hCEOV0k+06sYn7lCTpekq2Rz5ae2",
-	"XFPJj79HlaXAVR5Hd8lP4h7ymlM8qJ3M/LS4w0OgmONUKvv9YZ9Y6vvQI06ddougoxzvwCVtBaER+TFJ",
-	"Jh+UzOQLccVLjQHhNQa6IPuw/4PPP/Cf3nz846TzMz+RJ+Nk8s+jk92Tsbw5idotttVu+d0wsvpt8QjE",
-	"yVVb/aiPXuqlv2I0xnA/qW3zy7palCvo5dZS2jjcsJ9+vdCJDRxENLdf3VpXlcd3GiU81BnOasNZFCxx",
-	"sO4tb+W8Xt8Zax+rOrHi9vZs2Vjv+Ge3Byy+rN9Go0BrcueQm15uZ7PP2Ov+XI0MbqaCzddKzGRZH0mb",
-	"mzC5GjtBheU4CiptkDMqFUCUvBEMnylb7Zn7ZT+jkicGROqvooIxYzFzfGDrzgUEirluMC3nmfBhdBKt",
-	"yCje2wm/NAqqkgzXTyq8W9JlPjuwOie2Rc5HIk7UyUQYQBxBleosaxJUVaxeHTMyZjFTWqsJwblzGm1F",
-	"SuLCXER1Yh8na4nZplFY1uUuVw+YRb3aB5jvN1cjyVmTBi2pH+PLyLskuOtRr9o5avXE0cLk15e6S+eb",
-	"f7PztBM2Wfm0T2MhBorazEaCzMXUYd1cHQFrotQ9oMVCdEAO6g47mvNoSEQ8pBGXUMj0Lk7lpXKQw0Rj",
-	"g7kHvoHLYqpr3tfM/GnMsQP8mN5A80Ms+9bt7LZHah8H9DLbG8ytlVJY1wAirGCyBoX454fs87Wa3PMA",
-	"Bph05+umo67l9LUOb/naz83o2jUk9XNpBckNWojSGDizUXb1RjPRtc1E6WGXKQe6wYtS31JUs6Q+NXYF",
-	"qa+w+dUtMLWHPmBjqtQEXd5pwoTCZ13/uGgTvivKTooVw7O3LQH3aUyN9pz/XClDARcg+TCC9DuejLIK",
-	"VwPqJ7lcbkt9zs94yWuTUSymQ4xP4wGLEp5AJOk1t3qImBiIKJzXqMyXW1ZhOtVAZw56A/YQ5KdO6GgR",
-	"iLO2orRN5XSsSo8RaHMHG3ZBTA3bSgE0irV/0qpLDGKalYocimio84p0w6IxDZhHep1RD4S/ly922+1R",
-	"74CIUJ2Rgm71OIYV+KxFomkYZvXOCn0Qtts5lt71Gmo47atVIsTbzmPs1tzx9m5Hz/5m/Rrnfsn8Pfns",
-	"b+6WAt8OvFcBcYUP+5DIqZyAbmfX+QiFuCL9aQJ5FpJFgWfq6RER28Y9bUBI5YP0bWkZ3mjotCvgtDZv",
-	"YyxITT+M+z/W6h17/wLEerxd75D7aLkr3OPszRHZ2tra88jHiyOPUDT76Nj7mDGCiW3QoImHIUdAlsW+",
-	"epWSbCqaq4k1Ez4uh8t7jZvmUDT1RTVNmdDxBOYsrlh0OA04xNmXy+H4IkpiEfb2U7OcB81ipOmRjtin",
-	"h4Hjt0V6AU1obx9LMynGqoG1RV6jckrS9+bjmuCaAlWaUDeYqunqrJAVwdRUJ8RafcSPWYARAnLfqmpX",
-	"NMKmO4Nz8hr4OMr8Mry6fPHLuPuP65+3r07/2DtLtt75L38NsmFYsBCGysvjfxy+P3133NZ/O/pvV//d",
-	"0n+3Iao7rR24b95lzdhhYbWOcHGDI/u8b3PrWaEfe351DkNszNIcV7Wr5J3hnpB1BMUqfTGGpHZIg3lF",
-	"Jfc3VMfM3jyXYgtxCjAoB33lXf5cP+/hAmpAmbo8kl6BcIEwF/J+TGPO5EEuqkJTAogGgxJ81n6VmhO3",
-	"l2nU1qKdspPpflXkNxBa9hAtPlDjFpP6GrcSiUz/IN0jcbuzt73V3q5uz5HGvaVBuJeu1h/qHBr7jXhm",
-	"mnipd0NCmTp7mPKL7ujODT30Mfz84ez94bvGn708RM2gDoDW9TtyFICmnPgSD5lMTJrNPrQHQ6N3uu2L",
-	"/UUZGC70GX315YitdnhFjFqprQqiW41vnaqBtxlOVntdTLvKE5SQh7GYmZrschTz6GpJDs3Sw7NoQX1N",
-	"/SHbjRgGt3RTIV9+g9alFAhSY5N2IVoJ5mbvXAhZ6hcC4FHZa8TdPuSuLUNgZ17RxB+51G05QyijpK+G",
-	"kCFLFoSUlEUMTKggAzFVulqu3SqVVywwgbS1glGQd7uq4ilRIhpWdC9AchIIUBrZDcf81PpfNHif/6oz",
-	"eiWbyuKt/mGNMq+QFIm9J8uqZdZBEos2zcdqHY3PJRaqB39ZY/1Zg8OOIavmd2FzIKvk9ynTtyGqxhGl",
-	"Jat36Q4BdyjIGQ1L7kNZd9JD2aPnkRQnSe9Fd9Qj33XGSmt/+WK3PcKqBgpOoJa8KY/3zAOBlfTiWa+y",
-	"i03C6LgQqFeUxRZKWHkZ6T+v441DWNFLS6WMJyO+fMUtbnIofSd5xJyO95XJJivKC3XDS42sXuaDkLSE",
-	"RZMwgQna6ECzHF0sIkuZUP8ZUZl2quDlDMX6/iMxWcl/pOa2LEM+VZOLdsrhqpnfq+TN6dR9B+vfUGN9",
-	"08harSOdX+UpLw/QxTO/v7jcSlHoAcJxV0npSwPcJQ8Y0LpUcG5hOyZNsNmA3xhR7Uz4Vyx5/wuJma41",
-	"XoiAXZbe167XfWJxOl9G99yeVLSTSZ1QVDbyemhfy/9Sg3IFLGZKPm94jVmFmdeQoYpuxmmFjLSPjVW1",
-	"2nwkNbu8OXnzoeE1oI95w2tY/curv74JVwicNJbuV7KYXSuuIE4ZyvAyLyF1dl/Wch5+c12m/rTg1BB7",
-	"/kOsKi5X20fp9JOfiZkk/bnSWrgIPEUdIhLwMYvA5H5AIKlTDMgfLBYy59ZvkeNrFs+xwo2uFdZT81Jo",
-	"cqm9wZj6yCMagjd2IGKiQ+2gqznpJSKhoewRX+lRUAkDWGO5WGD+vUs8fOX6tO38iGFMeQQ+qjn8EtPJ",
-	"ZX+eMfjPqd7/25cGnfBLn4YKJRvdTnun4TUUml2O5aVMBLBBaKwAuAeB9o1Ou7uNZWbxotLz7Ku+iCLc",
-	"hEvtvtTvYONJMr+cCPxau9ZiDG03n9bVcPVF8+k2tvxWAJHOOBH2m7ulN2uhKeOeUFJ3+yr3JXMt9yG4",
-	"uOsauZsfevu5zjQUkABredSjWH+j72HfHJUgizhSz/WxSpFgjTfLcinokP0AI29t5KopssLjrw0Ncsmu",
-	"q4nA8L4zMdusFIxQW2/XMvhdOk+t/MiSmK1L9yYipV7W1nrlw0+/6i2Q0POfXFoCh5zzP7A9YlGQkGm7",
-	"ShAqoCOeJVkQDet4U0PzPumHwr+SpM+GU+jKsk3e8lcwZhf+6WENRprJr8Vogz/JgSEHpfiGbGtqq9vF",
-	"vVvpQZNittIjsILaz7jOpvbDufNboU+CdcarP7Xa+jIoWakdgoGklR9abXY5WFz9qVU+VuqokB1CYXMt",
-	"2LNhKrcx+QXnF1KYoGfhTR5kStjhBEfrDCvpbcba3AQXRG4lactJyBPSn9sqemoVSaUzzQb01K8YcAPo",
-	"lggkAUtourR2i02X9UUwiZgAG9QO0rYoaoIe8acJ4RH5eHFkz2/MoykU2RqJaQyBaWnTpOpJKOZcrlSn",
-	"2ZIxKOIkgDuon74Y93kEGo+ZV6a3WD5DcphdB4dNegsq7/VR6RSm3EkgGBbnppNJOCffUTTXjKi6ijWn",
-	"nmUPkkSIJ8WSvnVlYRNcTqPJihF8T543AsovazWJ53xkmqk+AkNdTdtQhG3J4B/UoNT1/JDs+i7xPVZt",
-	"4yV14nHcetLBKirKeu6R/xAJxNa+viFpxN3TXF0v+ROXVLDIuU7U2BX8iX9nMR9wV4rJYRjqkrASguiZ",
-	"6WuFDbqNUgg1Q7JW93IkZhGBUpUm0WRjZUKMjLX/pbEson29UPZbRykSTQcbIxaGomnEvcUBuxsoX2IY",
-	"Onz2PmuUWJu6sO65lFMWvGXzR61rsjpTugOfeCJFVGpxh2qnee0qKtlyS4GTVcqOi7ABQZmv2zlc0XoM",
-	"tODDqDmdQG//NVuHP2hD8EXNvcvbZGV0nav34Pz6VDrTHnQyJUcFDEnbgcm+SBOccllNUEJavbixr1+b",
-	"a3UEgi6CnPou/OuNQcyffr0o1Y08tMpE4SHBAfHIS+tFiZj0nl93ntNpMnoOA3s64Uon8OTzqLLppSQv",
-	"Pz/93kusN+Wq2GvVqdpP61N55JyO2TlP2F/Pk5j7iUdOaTL6q5kahJVGUHYC3psGAMpwyn12qT+bzYeC",
-	"ItK4vYVmnwOxoD2OOikxIOfwJsUZwQEXguMafKkQXQCR0fu6EY2XhigYzzvaH4YsYjFNFNNVu82T1qfo",
-	"U9REvx/hCRuDXtzjQc8jvSysWP3K4orVLxNY3GsRdJ3qAA6fRlA1g3T/b2cLbR5Ac2RLfecN5eE01pPp",
-	"KYWc+6DwP9cNef7nX1JEvQN1qAFWWcXQmRY51FFRSFD+InWEjRqy3d5uke32FulB+5ZLduODZNFTfOpT",
-	"RHTteY9sd/dIT63/EpzReoQuwU4+RleREjMGmPUMgTtoC89CUNKmA0Er2zeKsdI+jWPOJOnZTZt6B/o2",
-	"FKNRoMKiRC2aBdCuXMJjc9I7owmDFs49+Eb2u3kqQu7PewcwfRoFakU77a30waxZU09tE34McEREDA8V",
-	"h1J1FiIakt7xBR32PICetGJzqVavWuDph/MLqNosSe8kYOOJSFjkz5tv2bznkdPDi6MfYbqvj98dXxyT",
-	"kYjENCa9k0HzPU38Uc8js5gnTMI7SC+I55fxNPprEk9Z70AXymXUHzFpCkWr1ekPzqjZDWqvqqf7RUGq",
-	"kVoy+eH4QmeBU9Jtd0xa2YBjoripVQwr6t00sww0gLCsMxO0j0fSt096k2k/5H7P9HzxSE+ycNBDfEsE",
-	"6TMCAOOBj5uFkhGFO2khYUhHk4hkhFj569RP7Cbc+SrD6kwMSbtUb+qZacuETZrTyT7Er/TImMZXevK6",
-	"9yIUxoGYBSU1R/uEqpdLEf1FmgpdaQ1k9Nx3dgia92S6f5oCA+GF00+pr/5+70AtJ6Q66X7IEonIp+5f",
-	"TidpfrmaOLQX8Fkk7Uzow4k68Wa3BUahONTkWe4/fz6bzVoUbrdEPHyun5XP350cHf98fgzPZI2+GkgT",
-	"G17jmsVSxwu12jhGTFhEJ7yx39hqtVtbqM+MgCU+b81YGDbh9J7/a3YlW//SlcCHGJ2v+DvQJaVMNX5g",
-	"yU+zK1S+5ESoCalB3XYb+X+UMKzVYxM080bk6Mv4PbwfmEGZCUBJDvIeI2p8tTeoMw34NTPH18L4JB2X",
-	"6/5WOvnnmgznJIbG/m+fvYacjsc0njf2G6cA/VgxAQtAWMwaCTjEu+uoKcXZ6BByERSwKOnERrTGfgPR",
-	"Cb5p+qN9UVT+dtG+Q5O/UzrEvvgxhY7ArubCR1YTL81LUp6szj3jyLohWql2SXpOmYacZyf5UEMd51MR",
-	"aZhrvfi9Q0fG/sMLoSlhN8nzUTIO85P6NG23t/z/XyB8iKhTA+ASwxuAGnghP328/dy637BXXZzfrefu",
-	"eAcNJ6FOxOZhTpdrN835FnXKs+BtxMLJEnhTJGzCmwqYK6HtHZcJmodlGdhca8uGgI73hocJi0/Vxcat",
-	"V44QDueITKZlIFR/T2H09ykWlDN5I+omqkn1CMgH9QCWu6z+tKkTAu2TICOL21G5FXMpqG315pPTehfN",
-	"yUxDMfXKKcDN2t/GUzxPdJWKpaen6Ms5/4NlZ1fjAQga0U98vkfOgIuBsPNKpLwDJqa4p76QdgWwqbnB",
-	"mzKGXbH5fswomr+FdOAU5nLhElZGqtfx/Gwa1T6UXylPag+2ZNm3bG4fIwjur0Qw3/AJ6rS227xOr6tO",
-	"3zP0uCDndTwn8TTat+RjJb7yhMzENAygMZOSRXlgmhtfsUkCkNZtdzY8wV95MsKKGa6p4taB9Rob1MI2",
-	"KR2m6u162HMYc+s13gmc3LLx6Tg9izthFE7bKqxSH6tAaSqxrudfeHCbxrqzMrq9hutrohs+Vh+DBqDh",
-	"1R6/PjaXqeu2o1eNiDTAmgYLg5jpTKsW+RX0Rq199vZ1PzqAcp0FEGyChuL+g9q97pF7laLwJo7186OQ",
-	"mjdiGq2PvRvAxB9Yst6hpNzNJMnnTwUTZL5JfLsvNpgWD3sibPDC4n5gAQFDUJqf9FgQe6SLM96BkriY",
-	"x3OKaRrPY3YtrrBkslNwO4P73xpk30UufHDIxCMIWuSV7qCHJmjkcewmMR3XQTf2Q6FvZUEDUnvRFT+E",
-	"kmO6RCaefaAzfB4TynGJuoyeac6/YUAXic5hNIDuwP8wwEJ+Ir6yXczDmPpplKLS2K9RYS+gCnzhT1S5",
-	"f96BO60g7wmoTBGboTH/aepMF9kU962KAl76b3T4eln9ATA5eWgcQoMbOMnk16Z2nbFJqPAWqUp/rntf",
-	"iIitTVmmAU+a7Brq6iw0H6qBxzhuVUrwJhbj2rh3IRbaGbVHi0sCpYBJgKFfLssaDCga9lYxcx82/wlG",
-	"7v9xGbnd00PzZ7Z7C+amC12tNbPPWb6/2wS/YPMUnwyw6IWeLnoQK2aa0HjIkgXb6KjZWVWYoGojv2oj",
-	"ZooY92/I/DV3frn+ip6iBEpkgmDDnMsq4ImDFsB1rQU6iEEqZVyn4UluKQPjBOAhOy8a2gljtAHEaYxQ",
-	"4ucQDBMlaK9Xg0ZUjjwihfbEaQXFI5TEbCyuaQgNtCPCI8liSKDguvJai/zArxlRlFY3sY1DzuLUo84j",
-	"0gM/KJQ3RiFR0Y1QCnwBio6a46m9w6Vjkyd/mhAxGMDXwxCvKdqZsIjQiM3K0hIGcuUJ5b1IDOoLOmrs",
-	"oZXN9NM8z9ZKcuc08cV4I0B/NGL+FZySAhUFHzxNogGI1ce2Lswno+cQfNacRoGohvM30C1bQLGEocCo",
-	"ijG01eqLaQa4CMbQPCDgWHRtTK901K+Sxk0XLi5Jn/pXWJtNQVjaaEwXUynYY6JAHKfdiFbhvg8pzMIM",
-	"1VTrAabD2KkejthBfkfMaevOkdDeC5uwkXOWFDuAKQ1y8w5cNbHslPWMxlZftdXCBAzomVk3YyZR9qqy",
-	"WsBpmR5XZzD6KYNCfqa1wKG7sY8fiYCdq7c4yNOJBiaNh1iWzMCW4jtwqEouioBBzeh889B0KK90cgBE",
-	"AiSCyBIgbwKgnvsiGnAsJFPhx8QBXylg6dmvTW7sTmgQkskSN+2BIgEW4dk4RDgIWRpHl4/01lxgDdgw",
-	"oboLqAwMME1wNwcG9ySPmIk6pW7dQLHQrRejmLEyFmjTwYHCf8Wa9S0MhoU6hsxEWc5GImQGKDZy+F9K",
-	"8dq/fb7NQcTxTSpSZE2G9RyRdhRXuB5U6LDIatHnEBto5hqIUn0tBdYhSzKDiw4b1hoKXEr4mJXFGt3N",
-	"9CnTGz3FB5a0F0C2mhALCI9A+pEO8LgH6oR9k+4AYDqf0U131Os/TJP7IjgVhL/UuPta6JSRJEcohiJi",
-	"tsOBJyMU+e+dHnhfCiRBz02mBHrd48CssAp8N1H9losFDKsiBoXGFp+4xEjxFnkteDRUOjaSTgm0E2mU",
-	"4l9u3P84efK4/3HylKTXQ4d4uq/FSA+MFQTIsVFDK+Tc+5RorcbFawIoRuMv1sVL8f3JiEvcgXy4v2dj",
-	"jEkSmOk83TGNr1hgpSD0WgRMpbgUzDGA5AMlHKaEtwzL2PX3ScMyTvGB+dg7fs0W8LIL62jQ3QTepdkm",
-	"DEensbg2BamtvsrLYVKycJCHyDRt2A2P1c3HWuRtMRHR0RlLQa2WlfoimJuanH2B2XeuwNMLLe89JLzd",
-	"NGezWXMg4nFzGocsUjQnqA8Kue5uD224BCnZ1IR2gqHWEX7GMr6Yi/Jd7wjyeY4waWmfRKIJNQx6zwBC",
-	"tzc4RQAiSAqpmqGJiuDSdLSHKXQecAqQVqs/75lwC49gXnQA5BfUJ1BWFbvR3CetiyASpV6L2X2o0KnC",
-	"lMWlajouRyJOCObprsGQyj4Ql+X/K5BnHsdrkJbMWKzMXBhHlsmv8HTt7x7UdOh5WNFK/8TKEjqHEsMV",
-	"oNUei1mlXkR6+ZzlHvmubhb0s82D6xsecTnKJe9v0uLjC7nAp/8DS45gwKrgqp56L6Jk9ADmHZxhBSnq",
-	"8zAkUpABjTfmW6UEir8RX2+N2XH1Ld3/qLDp+k7eqQSPt3x5vXT7j+T1A5wApNvp6WTZdvA6bxrxxPt9",
-	"SqEFskfHSmz/FH+K1MJoP2SXUOQHhl1uX3lbunj5y7YatGKaXRiSkEcM2m/HMoEfOuQImiZoW6svwuk4",
-	"kh6ZQTcAjdfGnSwGRO3AOx6hKk78aRwr6tkiZ2+OyHbnZdsjHy/eNF8WwnuOcEOar7mcCMnrRO+4HtlE",
-	"IE8Z2Dwl/h6d/319oMPOFVXQ9p7dZ47ve1aFpZh4/piRmL+OhJ0Cz3OOOq2mVukAS8Lj37PVuf1dwhzv",
-	"SSp4zx4ndH0Z1DzJsPVZhGk4IiYhjYZTTOCuC1AprqbxNbiyZlo6p8oEDxLBUDCJcVsYAqnF66w2xiKT",
-	"nfVA0Rq0ls0Dd+QrCUrAyT51S57jbCuNezzZnE3P5ZeuFeiwGNzV1dSYZ/oluuE/dXpXo0AYEhPfm0XK",
-	"6PgZnGDCwlBXGrkLSJ9mDvin7wZfBbAr/CA5p7PtBC9s90bc3wsc3hsGLAwNWE5ZEXQQ8ewILQuaPFNf",
-	"AKM1FPpNI6i+nDEngLUXJKBz6QAsnMzTJ5aPYyFYKgmkirHN9R5fGiiSxroK/NrQDeXIFgbqv9djVgWy",
-	"Jx1kjYt6oEoRWLlKTMKU+2GItXWA5iDKB4h3ipoZjE4pU8joNVvs3crxrIxhEawxy7hFlU2VEZwkMf36",
-	"cJSpeqFG8USXe9NGW5oQEfnasx1SmWCeDPFppERGmGWZkr1Tly/Mhtxr2Yu7efdTfY9EguAREBrNyVjE",
-	"es0F46Dx9G8CjtQmrQo6BQ0BYaZcF6G00g0Ag4EFj4RcTZzyEMN8xIRFdt4l9BBA0QqARWKUvk6xklhk",
-	"04IlmTjZ4Rk8hFi9MhThYw+TWFgL2nA1QbkWA4SBp9UYYj2ssYlEMNh0quF6FcqE+V9lFuMtMB3d/Zju",
-	"nzk86eoMqx9TqTyDI51LY+CYXhn8w4TpVDYZeyQSUOdzyK+ZBNKnpNcIIVPJ814a71TEWgJRT7+OBAmF",
-	"hC6YMR+OEkuDEpAiYxMcz0VtdP62Ih2e0nV1NUyQlbCFMFTAduQ8aCPb10El7sMup5bwWLa5KqRSnNOw",
-	"06dnn8OWP2Ha+G1T5FGz5dQ3uVgI/zkbtol6e1+z6J5uxQNJ75G99ebYrYvlk09v1qr49rPV0+o/s+hb",
-	"ugOPU/ctO4CnW/pt4Ry/8ppvJNfVbTUEyxcfyB56/iWSNcq/rY976ZN/FoHbTBG4uwNBtcKxuWP+/Fh0",
-	"6MloHnc4p1oV4r5hlLxHzvk4Mv1CiH361eLui+88xxQ6S6B3tpORJkQbWkZq0zCPCQ+kh/UltHLRIkdg",
-	"etRRrzrjQLdaMIUvwPoWskGitGiHlZXLBGOWN4FX+fW85VGQWrbVnKpKv8QMW68sLCm/OOo6/JA28ClO",
-	"4ySRpK92QX1NsTboTgEyGbvhMllUs3vhjOzaNLpD1n9qbRqAIBE/RGUabM+RiKk/IlQH7oIjw/TAypxf",
-	"oQtZqR/mvSZlLA2XlKjyw3vAFrC0xdOQSSzjd0P9xBR6msQ88vmEhlWwmg5orIAyp+lDtwung4VHYCJX",
-	"GqUNxtbA6NrTOTPPfAPoED6gCxEPCcxQLs61FA2WFJ73wweQuFayQWzMu3cPJZP88JGK1PvhU65Q757d",
-	"V2qgOAwCQgHt6qHZMqEwzDz2CZPJ4kKruuKBFqsG0wieRAnQODymknkYkWY1zLKSHtF7MkOhMWCEOwTD",
-	"CwaMbjOa8b0g2sWjpPeFr5nPF2WZBvr+pqIkZ/bJItaqTwRsQ6JO3Y4ID8IHlFRyX1r6+jymtuFssYEs",
-	"oVcsIvRudZ5S2LgAb2yE/B/euhI1WtAk4YFP+vPDs8UnYzWrz0TqtVH4T0fSe2E0j9RvwQ26T998tinB",
-	"CIscNCG8ergwwREGHuG4jevlv0JuIE6mSt21EnTWM2DhEt6Z1zj0cegjjr37wpDw6IDoEzNZy5V1lXWL",
-	"8Lq1E6x25eUGkZGcjlms86OrJ6NzpqumZCw19aZkdY132BjZ3DWPfSsT7y/SlN1VUvY11hYot/Fjy7v4",
-	"6e7qq/Twwzrz0MDvXhOYbRSoqjtxt3KlmVBKFC+amyIkuhaPw/JQ0VSy6PipQH8AksWGuB9wyP1zvNOY",
-	"DfjNtxEnA5v2QOYpP0cw7EAZfaEMHXCjlmXqB01F7vvwv5VwGtivx7FO4VE9XftU5fy+9hCaPALWx7/F",
-	"khk+/PwL/K1hO3goTIXv/Bl4s5nAmzuCTrV94TGg4fNjELcnY2VY9yhr2Rz+RO7749aPY3moBOinb3t4",
-	"CH73PKQLzREoYNPht0bi3tFK1TKkQ9Kf62AMGgXk9ymbbkSN+FHMyIDGJVEG2pqwEY+CVclZxRn/PhUJ",
-	"rZls8QuOfQC98ykrkrALD6FIjpVQVBnfoA+ufOhwY/GhA8AuPvQLHPLwNgZX0zeYS5YKN59UmqogwGwl",
-	"o9+FeuKrD72BpTxU8I0BDQOK+kIZFOFGLaPGhbbW/mnUWOG8H8eogUf1dI0alfP72o0axqNRE+0Wy3b4",
-	"cBqA01daQ3O4qEPWKzXkB/ZwnOHB8cms8FEwCj5eXTsbOCBEO0HwdpZWjpU94Q5GwW+CzisNGj1dHa/d",
-	"bpvv9+dER4evRPoXg+AX+FvDnPZQPAK+86c5bTPmtPWIVrUV7TGA4PNjcNMnY0Vb8QRrGc/+ROX742KP",
-	"YzyrhOOnbzy7D7lKM7XnYyYlHbLq5LdXc9LTgy550IMqpP056V2xefYDzEpYir8nBgPJkvQeJJnxMdTj",
-	"kImI0xS43iAWY/1MInoHsFQdPj2jc0mgQrZ61CP9aVIcj22cIxrHYkYoCYW4SueFfARadEXz/ay4zUhM",
-	"4xZ5pUfZjZ/NNmBvFmihbQqLKtUUC60mZCxkQna3WwQ1VpwD9rlKSJe8569g2WkRQP1alH4mVEosGDlW",
-	"L9AVumLoXp3MBLwRXpRrmXdABtMYynBqhJRkRnnSIu+EuFKbORbXDEqc4cbDrLX60udhyAKl41DFPfk1",
-	"i+fuVMP3Bgzun+SdMRrQfsgKpM9VYwY3T+8mV4oZVElX+3P++i1ml0kGcmYspkM96vD0hMQsmcZQM68y",
-	"NiwD6pw9JiuP/+INVLrvqP90D/fwl/W/hrdCF/x2cw+TDfcXpBrm98CcCULPCAvKcYkVgOlYREOdgHrF",
-	"sMSaa5VXbF6xPMhibW6/6HQKC2l3t4srWTpXNIOp2QEpOIBUTqY7mBqSUDVHeCQ3y4GIxzRp7Dd4lGx1",
-	"cX58PB039nd3drZ2YHr4u51OjkcJG0LFotLs3mAZTi4Njoioai44oLaF7khMo8R8dAngq1msIBh8G8Zo",
-	"DcQPYPlTDIAmwGNYkBL0XOknfclV+wluLbEEnrMo0Ot5cqLhE86901umdq+e0NfZ9KfPmM/4xAmA5wAu",
-	"2sbnUFdzNsOUI+UyRzZTCzsKdKFAA18rgO1KEl+iq2G7Sx0YscQWeHbauiAoFAMtCiiOFDXKw6cmULxi",
-	"Qx4hO0plPU0qaJI1jVRMwgpWhkaEbkYheeRXMC2l3jTV1jTqcs50Spmsk9DKsgwJ+LCzDxdEJzqE2F85",
-	"7aeXQTzIWL+PhuaVBJj/+/enTzftdvPTp5tu+9OnmxdvaooxPwgGHQ4y5YpdsyjJiXUHZMYjScQ1i0kP",
-	"djYTFlCzylb/jsqkeaxe0Tx53aio+7Dd3tutV/ih9dcKeaxmVyVYTFMmMaPjvIAFd/YxKPtTFNCE7pMv",
-	"t5+iVbsmnbP4msVNqTYN3ilbpGe/vAele1HTojwkMqFRYA3S0NXbJz01i55SDyjRGOqRHg/gEpS9Dql6",
-	"kyBDoc5MqVzZe4JYTCYsyL2n9+VTSqE+NfbJp0an+6lx2yOzEYt0BzZ1fmRGoXYwkaGYZa+cxKIfsnFh",
-	"aqd4NbMh4/aCpqVUJ1+Mx2o3Qh4BNMVz0tkhklwxNtEV+dOKxUC0NlLhgia+RTxQD5kTGsf8mq0jZmhy",
-	"PQlptNjVfQojvql67mpJ9y8TwsYpOBaDQa4KaHVnLWR/hROKuc+afSGulpyTGvcKhn1bh2XW9QAnpj5l",
-	"NF4RBh4ZsTBAm0oYwqX1G6TVCCXCuvZrxhH9GRVkRwU5i9+vEhQkWXytEE83y1h8cOc4+NCM/U+vupvf",
-	"jwcKvNEnRmh2CubgS4fpan8AQy71kFphOfllPl4/invo1p5b2eNE0hR29+mG1Cyf6NceW1NArbthVt5e",
-	"UHxBzcIjd0S9/ONPqJnHUwtQuI+Trw5fuI9T/fyoJOrJxCls9CBrRTF8rSh639z0cSIQloPq0w9FuFc2",
-	"hC2sqm3TYagVilS/wB5pLXKY1VMbUXCGm7e53d3n5lvflIr3jl8zvbIHEvjnYhpDR2ToGmb23DNRFRBH",
-	"YZecmSajZX3PzEvSyF8WBU3oQyqrQ3+Po+CDGrL2ud5PY7pN0g5c2HEUsMB1sHADutrxmCQK4KTu7zaY",
-	"ShZknSgjdpOYUBKymWp4x1EA3WIBGtJOdH1Tm1ZEbF0YWNb87iSRqy3WKwOO3to1uCM894QkVw0Di0TU",
-	"jTXvPdb+SjHIiIDMsG+V09ZGogWZm2m3yfuLDsQvVFboUXcfkwVnszCsD2so1eopm7NpLwt8Xa+x51OU",
-	"+XApjxRtWgOenmr3tJLRdilk5QW5KQQwLEDnj2tF0MBTK8VQwRMrBFL9EFMerZbj/Wq+2mxWj27Qi1gl",
-	"FggeWa0sAzyCNdG+Dfs3wpgD/87ETG6m4QFNwKmtJI5aPqlp2fcLl1q+vF6KLkfy+k+MedoYUzNgRJ92",
-	"FieipFUvER7EZ3kmfOCSR5/iT1G33d1ttvea7c5Fu70P/99qt9v/9NIb3cINiOuVXqfdbqsXrBZronTs",
-	"WGEIeaN0N4iw2LfS+IzwIcLpWCl6MyjCSWPkHAPOwgAGwe6ciVmLnL05Itudl22PfLx403xZ4HFHuDnN",
-	"11xOhOR17OuuRzbBAXMIDXHmR+d/Xx2x1TuZP415Mgcc7TMas7ix/9tnBVR9KrkPPz57YA8xqFwWEvAu",
-	"usJBjxrwkEF+gsS4nIbXmMZhY7/xHGBPz7P4qnM+jJrTiWdp56gxWeUzlZDujsFHKdPLywXmMWPIcj7p",
-	"aqCflbeH0BlsjGRH5GNvVkcoPPVHPDKBAUrXMD2ZrIC8ogHKVTKWJuT89VtskzyJxTCmY+xmDOFouYqi",
-	"TXh9+SUfI+3g5lKE6OnJtSbS3ahcXxemFxTsAbQ+titnpPsauh5P05rt+rGugecsCjxIiPHIDGT9Ys6D",
-	"66mjUklIuyis6wnt6s8aPk8ls4P6wdPv2D+MOvOFTKRHILbG+prBMvf2BRzhx4bdgLtA8DiORWxSaqIg",
-	"VxrV+hyUQr0FlI5FiHSbBmMeQZ6VpTd5eVnXy7Xp9orNg53Weq/CAOo1rtjcDFH/NJcLBVm9Uj8zL6tA",
-	"7lmFmz0709HLZYV5dskdL1dkycuHp3mF6GLPDtHwbJrn5aNtPDwT/PE5vVne0Jrv+6wo+zULlVxUfkn+",
-	"GCr2ve7+Wrv5oDv42WtEImKKL3gN6MD+J/htCvyuOZttAnBqA0tuhZUnfnv7/wUAAP//",
+	"7P0Ld9s2mjgOfxW8enfPNF1KkeRLfDlz5uc4SesmaVzbmc5Ok5UgEZIwogiVoCyrGX/3/8HzACRIghIl",
+	"y5dkOrunjkiQxOW5X7/U+mIyFSELY1k7+lIbMeqzCP55KsKYhXH9FZdTIXnMRagu+0z2Iz7Fn7Wf6YSR",
+	"WBBJrxmJR4wMeMDILPRZ1Kh5tYj9PuMR82tHcTRjXk32R2xC1WvYDZ1MA1Y7qtE4pv3RhIXxMTwd0gn7",
+	"66faTNIha/Tl9adazavFi6kaK+OIh8Pa7a1Xe31Fh8X5XI0Yidg1l1yEhIfEF7NewMjvMxEzWXVGn2rt",
+	"ko++E33q3ohzGo+IGMAehGxORO9frB9X/eLz69ZztW45pX0mn49fTNq/H97szlu9P57HYsr78rmI4GCK",
+	"s7r1alMa0QmL9cGd9INzdaE4yYtZwAj31ay4+j2l8ajm1dSXa0c17i+d7X9FbFA7qv3/n6cQ8xzvyucn",
+	"/eDMhx06mfK3bFHy/ZPzMzJmi/uZAnxYz+JUyPi9CONRyUROacBCn0ZkogYpQPl4ddogr9iAzoL4CE4x",
+	"moUhD4dEhCyZ7e8zFi3S6cLTNfeRtpvt/XrzsKZOJ45ZpB7/v3bzt2b98POX9m39u+Zvrfrh53+3fmvW",
+	"25+f/ZcT3l5Fi4tZWLaIEeuPCbtm0SIe8XDokSmLJlwq2JeEhj6APZUkFsKD3/0RDYeMhALGl63Kjxad",
+	"aBZm1uXjztSOBjSQLJlqT4iA0RDm+iYSk5KZXsY0ij3Cw34w85lf9uFBJCaZrw5ENKGxmhKNWT3mE+bc",
+	"pR8iyss26R0LhylmTlnEhS+TkyZdny66DXISk4mQMWl5e82mGUUoUaDIZFw24aH6cK0qhH5UFA3mqmct",
+	"ZtOXZajycarIajwXxOcTFsKZeuRfgofMJ70FoaQvJhOqZsZupoHwWXI27pmK2bTTW2Qmy2M2kZVm/crM",
+	"oXbr1Sb05gyfbCenQaOIqpfPQv77jOnbCn1vvZqMF4AR6jRrZuFlMC1COZuwiMCEiZp9CamAARtTC5iD",
+	"Yl5wFGc+m0xFzML+opx4vWXTmAxERNq7ZNQgitNIxf0UQZvzeAQABlc01JAhi6VmipGMCQ3lnEWEDikP",
+	"j8lu85DMR4pbxiMaKyqjKI70yG67je+jCk9ZVABC5NHpTlizr79lixJ6tDdo9puDHVbf95u9+i7d26kf",
+	"Dpq9+v5gp3dAW/22v6Owa0JvEGVqR+29Pa824aH53cqQst8+fbppt+qfPt28eP35f9zk62zwnsb9MiKs",
+	"OLhBzIRnw2aoK5pWcUkmjIaw88fJlqjdgt3dbbXL92VQh8/Xyrj8DnB5e8XtzBK/+/Tp+39/qiHJbnmt",
+	"w9tPtRJCfRZe8xhEg5LFpgPuhfulr9cc8D2b9FhURlwkiwj31eZTMoGR25+S+oiejEK0NzyISyf0IQwW",
+	"cOqKJCH0sxvaj+Eql1k6kCNt8KfqpJQwG9BFgvk/G6GrZGLJ/fJTC+XGW5S8Xe/TOR2yS/5H2WR+FHMy",
+	"oeECdkkSikyrbF+mdMg6kv/B3Ix8r+ml/JWH8U4bcYFPZpPaUavZbALy658JzPMwZkMWJdO9EmNWBvPd",
+	"kN3EHZhHrIZ1EzZMh4z02EBEbOns4anKZ5tMBycXsQG/WQZvIHAjwemxIQ8NFeeydFLwzsyELOrR0ltW",
+	"Qi9P6v+k9T+a9cNOvYxeXjDq017ArpTIXzJ1uAdz94iICEVO+RdJIhZHC3XJZ9SvB0x9mYDyUAK4cG9j",
+	"2M3MNcGnSxZd8z476ffFLIzLxEEcRCiOuheCmJ2Ixq9LBsJx6bSkvC/6rN+t53Elylhi6HtKPF8pKsdi",
+	"E0G5GlzdC7hkwQSEyqWqouYIXBKtNJbtBJ3yzpgtOnA4G6iKMJXqussx6c9i4ot5CPL5iBFQAizdEWmJ",
+	"kWu0Egma4rb1Hq1QlEvT6Sb2M3L1MQkZ8yXpJjaHDve75VoOStqbSNYwxVVMNp1mMp9lzN5MuLYpm4VJ",
+	"VcdBPPLZtOzAQzHfLprq+ZXjarphgJTrHafB47uQ+V8pj5cIKYEIh2q35pSjytSVMY1nsjEdUcm66lbA",
+	"6DUj3SkLfR4Ou1oa0DoSGDNww/ebEnWtVB8YK0WMcVAE5rSUMKiPu0WfWlOC2mw0gRb8tjj5TlYNAAXg",
+	"37+16nuf8Z/7zWfyv9ymuIjJqQglA736DeXBLGLqn320pqp/0uk04GhHfD6NRC9gk//5l0SjYkVJB5/C",
+	"L7oMoKh/DigPFPh2+8JnXSLpQpL5aNGAI9TvQoNhn0mJolMR1k5m8Yi0Cchi+nwa9vZ9qVF4XktrRzW2",
+	"+GnU+6HPP/Cf3nz846z1Mz+TZ5N4+s/Ts/2zibw5C5sNttNs9NuBEu7ozOcs7DNEC4oGDR4x2VGneqiE",
+	"KnhzR+/2S0YjJYB6tWkkpiyKOW52dhYuw/BPv141iqdmz2AVDxuz8MQMvs1OtChN9EXoSzILYx4A3cAd",
+	"ZKEP8mW57H24SvTObkjByBrM1UF3cZ+ADLBQvek3s3WfXUQnZeu/Zbcy87XMmq2dS1+Jhm81SQQrEbno",
+	"FyN9GgQsArPkXOv8CzKhC+ILbf5A4mYJuR5RnJLQkFDfj5iUibWAR2CGUS9DrhswSWgQIGW2QJX7atXB",
+	"uPPird+kv0x2ev847L+bn7P2RfzPmlcb89BPhYqUmMiRUCxQwRsgrqwd/aZW1ec+8zu9hRrSF7BByRgF",
+	"BB9f1m4/ezUxD1nUwY/TTrP108nLndNXu6/f7P3w4/5Pb1+8//ng/JfDi8siVKtnys3ooALM3Np8St+W",
+	"rLeAC7gBq6z9eLBv1dhbs0dO15AWg9RsRWRZYaUInahob3D+hb8mpiEEHQQWLwWhCR0zSXhMpGiQn9k1",
+	"iwibTGPkEFVsnWZhH5IjvM1ZOG/tsyyAtbpjLfkY/pGeyHKkA4EGtt8zNo3kU5mNWYZrb/XxOXZOvVpN",
+	"Tu8ejwkquoY4pDCPMy6SCa92U1ej69c0AlFDPWa+fHJ+hsZHc+G9fos1u3dcxm5qABYBMSBmpPafyQY5",
+	"wXvqsHuMyJGIYgVKcLBw9DLmQUBGSpygJGQ3sfHY5BDJAMBakOACgJxVYz2zRObEYSbLjjMFROeuJUCB",
+	"hJBmMaO4Bza9WunQewWDowxWrnpM6XOJD0o9qSixxpVq/kN7f9LPevbU3RsWuLdITQApYyIc/0USZHBK",
+	"K4ojEZCAy1hRDJQpFdKCt1U9h6wkFBEZiTkJaRSJueY4WkSUhEYKPtUPeUwkY6R70g9eDwasH3dz/KfP",
+	"/QjQptVswP89P1Dr6UeMxszvgECgPYf1ZuuqeXDUbB41m41ms/nPWl7WU6+GryjRiYUK+YDF0H6wjMd4",
+	"WS3qqGa7m/NMDljYZ1sentLFRB1e/XuALx72+ZQGtaPa92AckGIW9bP2AjTtgyiDeoDaCdGTLLpmfidz",
+	"HxSE2lEtYtQHZJtN/WU702q095r/LLJNvc8FzolyA0slBwQQLtG/AFTlSEkOlXnGKfedVMI+0hVipdID",
+	"84L8CjO2NfQ2hYKVSIZAaYuu1adXGYvz8LWGcp4XACqdQIHo5I8igd3VMznXQ28zoL1y2efJ2FsbB1Y+",
+	"d2GG3tp4skoj1+NubXRa/gR+5RJH57Cqyum7RJWcKUbDoL1v1lakh5A5Yk8jahb4k3VlsCgza2u7StjB",
+	"KTwJiqHvQ/QSDc4tGqGd5Tn6ALE7iiTk6Haezm6VRm6LegVsEBMxizcjYKlbf69Zya//xOnVNihJuie7",
+	"oJLrH61K+/M1kJ0cYm+ExCUIaORHpylGIbitHXqEx1pjZ75R75n0CAUQV39Bv848QkkkApbVKkEjBvTQ",
+	"UU74UqUW2srOmC06MIeaV9Nfq6G0CiZD1OTV24E0od2wmj6Ey/ZfLt6yxaX+QnLtJPlUcukCv5n8vtQf",
+	"TweI7IBXZjrpNkunhgBaXy8SYxZJMhezwC8x3+GuWyTRsmroLYkYlal9URGd5UIm8VnImSSXH18SpZ5o",
+	"S47PIozCNGrBKlm1aOUzk/1SiEHzNtZvzOpckOrr/SU8VEDIwpiF6J8oGC/upOyYhWVWkUytBMdeJ4Q0",
+	"z8fgjAAP9EngW6VHWCAZBNCgzgjYoa8WkYx8NwD7m0EuRLlnerwapKOauFKSGuQsVv9KIqHENcQvTUQM",
+	"Jv3hxfkp6Ow/Xl2dZ2wPahaw9HDhME/CWs/8pQGtVkDxKvXHsu2rsb8164cn9R9/evv+5/P61d/r//z8",
+	"pb1/+1819zSq2DACY77wNNTEtBdopfLulong0YwSwQf84SY1lIDbAXBFEtoTs7hBLiAqQZ15ISxBkh4z",
+	"niLUqMHKa8OF0SHRBVkCGOc2x8zPS0w0C9FS0hGhoXEpe4m9FI3MMheXAKAfBOpMFXcas4UE9tL9vgv3",
+	"IPTW2Fw0zsQspGHcIBoDEXv0R3AGlrnbFwo+DG7FQuTstrQyHEOomgzGnTTM5POXVtvbbd7++7uZjP4t",
+	"6bMSQH9WBukXlkDhPG6zrXDUR/pQPTxF3Kk0OFktFGLjjdbgpUGTeh1qX7cLMJaSUgY8VwzReQ0lAe3Q",
+	"glA5PgJTmx2moH0UcEkLFp46Z7iQ2uuSUKPUyZGuJWXN2vuQxP7nfQtZ5WKJnX+1zuE24r+kEZ5ZAt+Z",
+	"6R4THoPzGRzm7IZjOFoKwsnMtxcndRdzZHXhOgkRWUuw/pAQS3ykw6elapzZUaQftvaWMOdQWFQkUf6Q",
+	"jDRyLuxGq9Fu7GR3endvldPBlvNtc6sl8wNglPCDj6CRb4g/6NFvECTSxolj3BRmBnk6o5jpQh6DsycN",
+	"kTa7pLYth0NZVf0csAYU9luAQnu6rcc3I35NWnh2U8JZEByRUJH8jH/bjnVRY5QoZGLHivrUUNT1RaXH",
+	"y5hOpl+tMn/rQpqJEi2Ku/dehGxBqCSUzEdKqw1nKDOEILlPaOAZFjoLeZwC3oCzwNexrN9NeD8SUpHn",
+	"CQ9FBENTQjOLIhb2F89ypKO912w2m7kImMMMUa7/7bvmvyFfCYPhm97OizLBASinA2cSsQuYn8JkNTfJ",
+	"+hGLG6QbsWlA+0zqYL4uUARzVSlDyY2YBQHSCqWN6KB6P6cFJJpix7hc7uJm8blUYJvqyCOuDrF2ONh5",
+	"a7wuwH1/mbT/cf3z7vj8j8OLeOdd/+BXPw0i6I9YfyxmcW2NgADbLtzWpgkMPkAxS9G07xV5Xu7TsTLD",
+	"clTQQ4HAvOj2M1pfUZGK+TWrrfDatLfntckd2Zc7emDQu9cBM86qd+BYsLU8sPMmha2iFm/uYbiHJBEb",
+	"zCTzdVARuPAJC3EI5BVZdgnLLrK+8RThu5BMR6XSimaR4t0R7ccsSqiLRuQMadHoYUskDopRwWJiSWMB",
+	"lXFHbcIaqzGybeXMkGyUx7LHIObDyIl5WrWelJmhf+s9ur7nKGLXYrzWJhrSU9VOARNEa6YDOTWNqfQO",
+	"GPrI3i4rFEcH5+Q8Vrg7Xo6GWeht1qyRawtOLtidO/i5xmzRIF2zsi7Rhm5pAp1RMwGjHgYY05gETNEA",
+	"paFoU2EEqagYR6EorZLnWcQsYwgJ+ITrTEhtIhuzhSTfdSXrzyIeLxoTegNwT4es+8wj3ZRgdcGyyJiv",
+	"KFzok4AzCQIEN0EvQ7aC8dfazZ1Gs9Fq7TSaz9u7ai9tgqj40wvDn5pZQeBOjPsBePVqDpo99zeRmJB5",
+	"cj5jHXLZY0RR1ERx0WGWCxh5/yrMHRj1HbSftXniw3CRlMzmfRFCAu4o3EsAiPh8MEA1oQtn3gUDpYU/",
+	"DXKSpijjy9VoqfQ0GqRvkmQyk7G29YRMQUmoJIy+CEOIxKscRJkl/EugQa0WpIZVr3wZidlwFF/i4Dx9",
+	"LjdQGB65JIL2WEtRCh0w6u4tW6htvnz1VjrCaN0CvqUquY2wS1SlCg4FGHefPgXU2R7JrQAfvxDx+mys",
+	"O4wUEcV6Dd0jCNFDA/GIERGg2DwUTBIRkrmIxuCFoqbYw/7B6NgwPdJtym4jgzlHhKEpytR0gZDe1EwX",
+	"ipBpdzOzh6pTS9RzzQLRzZZjVPbslSK+NymqROuTqexbV5CrWRrnvCkqlhwoEoANLIM0YUvoHsnQu8IO",
+	"bp2vosX6+9rnO0TloGiE1kAvlVaEtAAD8hUAKnKBOxqMJvfPdzeBLdzv5WU7rJ2wK9KMFEbeIVApFyiT",
+	"LhccChXWe4ewxAzsPIoB0kCoM2/3ae64g09bAYP2lpbzhcuEKrk5OFItm4vjEzYXJ5cjMVeEpM8SI6oO",
+	"W4gxb8RnhMcN8jr0pUk+AplfziYekQKHBYyOJenTUMnLAzELoRCPZv15UUF2Xv/j5P35u9dN/bel/7b1",
+	"3x39dzcvPsiM+LDT9g73l4kPl4ZvOlJEaUjQhmfsRwGLCRqJksgLY+Oz9FSkC5jsDlYCt/MUPr8VDxDk",
+	"d1o6ZJLIBfIzeHxyDh+1nhJ/T2pP05izysnzVepMX5G98QHdRBuoaP9J+la5tPYrj0elpBaEX9t5Y3lu",
+	"PDIf8f4IrTTXClmB1iJwkA+hJfGYtOQeipAYMhabB0BGPiZdfG1XU/MwzeD707WzDdeOPuN1OdSfLqE/",
+	"XUJ/uoT+dAndq0uohP+AtNgPuHoXkXyI0XNa8EK+6WQvAHl23Fn7wAFqX5sjSu/S0/RIzXwen/RjEV05",
+	"S1P8OhJKIVFSMw11NKSAuFglAQHVUELXfCRINAsxPlIH5do6y0xCmUd9p6PDddVKkxR2uZAxmyRBbSJy",
+	"qzBqvisSKPo6+DGbP2JH64e8TENSr399zcIS+y4GxoJ8JMWE9YS/ID73waQYcVYIaOnrZ/F0rnSoK1X7",
+	"jZLBTEbLBQ4cqyeqt3GVxFRdsjL7aO0OTItdx3fJR9aIjfci9vs6MlUahWl5AV8ojkijIdPvjMV0+Tv1",
+	"YL1vJsZ4U4mmH5dD25xK4oNdmaI1Iwl8O9P2ZS6hSvoxqCYauCWRMzlloX+lrc2hTyImZxOGF7IsOAs+",
+	"dugtrf/x2TY+NL39HbftIQW6QqHT1A6uxmQ/vRJASz5kKt0spdFZ4qOeHcQs6oyoHGlJ8sMAxOulUt+I",
+	"8vBH9YgSlx2Ja1YsNBI+Ap+xatY2yDttbUuUOi7JEKpS3Hp2wbo1GHp1poyVtLa47MsfT+rtvf3cqnXB",
+	"rnTZALI/vL4ChU4SHh+Rny4//JxE+/UCGo6lp0MVpYhi5nvJXWQ9HiYGeoSF/lRwxfDB6a+EzJlkMr+1",
+	"MZhlFNKEZns3kdP7lWSlLLdQErHe4oobW0msTVjGnTPpp4oSiplMICFXp43KpCw6Ux8kPCSDSISxkawG",
+	"2rUF1avdCW8leXOnwk/TMrFWmZfgApA4YJrHOorTEgWGUMZFaoGOlpUJsllCOQGyCmc73rBBtr16X+hK",
+	"iPk5CdZV31UbrpAiLQOJXsDUDG/ShxSAg+EwxSYNz7qGjV0lbF8p4svrgq2bdZClzjkOmd8yi2WW73na",
+	"9yJ972r+WvIpd4Gztzxc9TngbIW3bkP8BiHYYkoWK/QMa8/O3yIwdxOsDVkoHq26a5A4lwy5Uvay+L8a",
+	"u04yZDKp1SEMNJ2iYgFsDvUJDWG5U+xCKmQ/UvyCmsDfWcQHvKw5zIdZ3BcTXYcITIUN0h0x6oOZcy6i",
+	"eETGjE15ODzS0QY3MQ40/qYhvwbyma9LcY2de1ptD+rfQw8foPe1w8HBvt88aB0c7PZf+Pt7h7Q9YJQ2",
+	"+3t71G+29uhOb7A7aPXavWbvoN3u+609f7/f2us1B80mbR7UbILXaiv2Fca0H6cpEZlTg0Tz0Gny19RR",
+	"oyw2Q0BoBd2HSwIGzHCoNJ95JLA1SYH0FcmdWX1poXRNYueKqsJ26ihCGhkus8Cb84jHMQsrftfs9GrG",
+	"rwZaO+dKWtcMskQhUPAR6ZCWiFWoIodfSvZmOcQuNnbcKdDsMcn9RATkCjwlCwY5EB2HYh7Wjn4rBlTo",
+	"O4XTY9QHPsVoFHAWaVdsdZ+avfPLfNZOf8hL4S9eh33hq911QlZXKeqIuRpqyAmRsYiYT0CH55J0Z/Hg",
+	"oGvL/5TE7Cb2SLdHJdvfzdwLwfwRKcEB4dY4Q1Obasb+EQ8UduKLnJaHbJSOw4qMViS1yQsxi4iYQ/4x",
+	"mQj0FWuphAWSgT8zn52oUJb6DEKDwY3VA3wa0chXrxnOlKRBJWm1D0hEQ19JODyWRyQUitz50iMRm7IY",
+	"4A7ylQypkVjPMRSZovxdGchO15QXKDqabLSdUinVNxzGPyvpdKddlnX6P8//2qiD473VPnBzvlSoL5Z9",
+	"NcqSmiINAszPAnCmoaZ6xrs9skRw2FUtgOct5nem4/ZCm/VDWh98/rK/u2xtmsCtQRquMEiOJbRdMztF",
+	"F7SBi8R8ko/gujdmlSU1a6tqtqy/lhCeo8fJe7S66KLH4K0qytTn17sKM87Or/fTVHKItw9ZPBfRWAHM",
+	"6dmrC6VNTMpEeQh5zzpcdjKY0C7Ax0n9Da0PGkefv7S9ncPb756bDjg7t8/+5gYasM6finDAHUTzglF/",
+	"AeQP9B4F6mjOz8HCgAesox2qIxYEoiFHUNxbxjQI0F0b0HA4o0OwYwV8te1wFkL1XmK9D2lfB3wrIxFA",
+	"jaLa/374eNE5OT/rvH39v53L16cXr6/U0JBPp9pfOuN9RiQLfXwX+Qv8+cunsGjisxaysmEibEvSMDE9",
+	"wYmia0Ph2u1kQ4p692RCQ1+asKaxZs6w2STCYwDbulMnTvd2BaLA+96Z0XczU8AJlSwE1xHNQlO+qei9",
+	"cZylq4oP7DIPE3lFHyzsBnrZSG9hOS0zdaYwwgFvRoqu+4KlsQspC0oPzw1Nxdkb8HJNGdOAp5EYRnSi",
+	"q2UYs5iHdRh0rQ1gKBjOTgY8CJhPeLhaVMzF4yWn71nwmwIbnlQ6Z+feO6lbFlocYq7aXQ2jCUZYRQ60",
+	"1AO48C96TeumoJD5PYymYMlexCNQskPhq5kr+uASjk6Fzy6dTpnEwKujA+cjhu3GIjhtMGprMwqXBMTX",
+	"vD6WLV1fGs69rGI81ohRm0JJX/gMItezseNQIr68gvzB/m6F9k2Zwm/pvJxnaMVCOFosgpk2iRCaQZiz",
+	"LonSW0CxJ/KSSt43VbknaOuiYRrk9xep/mIGme1n8yccy/9es0BtZM2rXXM2h3/0eBCoM3Ufsozf8ZC5",
+	"zRIBDxMDpXpLg3TVH9oLGAj23d9nNIx5vOiSQJ121/QC6Xpa+gSKTZoN0p2FPO5MI95nHUy/N7FLBC5C",
+	"xOlEzVSE8aiQjO+pC118fMqiLqbsN0iXQqEA+5Uo8CrokBMlWcrZRB6bgV39nTTrH5xAQs3T16GvIxoM",
+	"CJ3TBUr3f7BIeKDGgJ9TvSWfoUB1tYLaQbPm1TJTgou6cIDZOxA8zEWzZVCdxFyELrVK/9VPdGCuWMcG",
+	"dyAz3BxD7ai2k1xUj9SO4E9nd6wvZE6gdlTbxdFF71tSf2GpUQlH3RbWXPWxdEdWBRnNwhiNCul+VX5E",
+	"72axu21MAzGcMSQfGuJgcJZNFU8h7wzUOtEyV6B1cpUnnp5r5Ufw1J02EgtbEYo9kDF7C2NFtxyQCdAU",
+	"rcNFKKp22jlSioeiJ2wt1TphCz7s/XPNIQ+B5ncJmZaxLC3XhSlBpK8GNUg3FjENgLDkCEeOQgEh4dJq",
+	"yMgU6THDDP0xvxVpzZMRtXkBi1knHoFhYkXAgf5w7aj28fIViCMhDRK1E7plZV+Qy9qFKYDL8+unX5+B",
+	"jYsIPtTx+VB9DnS2gIao8kyDsDOIWApLPSHG+lZv3FEb1YFG1LEw+9ZquvYNIAI3q5j8VDjCas7V9DBX",
+	"YLoZd5ucdyEQX51/0jPXNHMG9cAd44iQUm2eGmaqxpca6cLhcnAcV34lr+C6FTgAQn1CqBNczKBRe5nE",
+	"t2NJe02XyToBlxUOkICGxn2cAaVVDal4n70UYozPKkCrtu0a5DYitLptHvRYS8DMtf/p6vPL8opwbcDP",
+	"gISZo5veIntyhcyLsB6yIYXsm9KKTtjjbOeA4EyPIa9XMSTSY32qBOleJOaSRZIEQjI9jNCeuGak/X97",
+	"O/kqcIU6TgfZMpFVqzidWmibM0tdfiC77dYLkC2yn0dqnbOqfv5SIje8yoZH55NuWKK0AzNXh5H92gdI",
+	"1DRIM2c9ops0WcvfU2qQPaH/+/Tpptmsf/p003rz6dPNizefv3dPzgr9dZ2uUhKVJD5lYhowsGsXbfae",
+	"uoxhL0TnQJjuX+kyziPhz4zfuHqVxHQh7SYu5DvX4hzjSkx4SSqww+cxU2uZ8HAWM+kRiXqqh1qN/oWx",
+	"D1xiQrpH5Ezpr5J0X7RHXY90W6Od5kT9Y6/ZnMhug5yAio1aDeGxGquDQ2TeMlh70R7lTJjNJSbM74y5",
+	"8vB29Oxv1q9J5pfM3pMl+/J6QrmDGb2nPDDGgGOiqAiNmJ+EM0VsqH0hfSpzgEt9+v/0r0YfSFim6fpu",
+	"1k9ROHb5/wrH/KXl7e/e/r/yu62Dw9vy1Z1C/NZm9n4ysTYibwzBrcssWERDR5K72eNlXAAPomC4gKsu",
+	"4gzjP4a+2GBhIvAzC0tcNqBQ6QqvTA+BqpRW+F9e9vXVvHYHbw9vfmlP/v6id9UKLw76v+79oQY6tkjB",
+	"hEP+8pnbYFWkwyXfsqBsf3cZbQEXwD+V/ueuv3rn4/JwOc5TM4F/LjUG3Pg6EcDUZUgy83TiXDGeBMyD",
+	"rjavidS117hx1PtotV9Aj6bW0UHzoOXaiFEcT101cyUjHy/eJfG6J+dn2Ter546eP898oOmOUtOWTrcf",
+	"QZujDZAqhrSrlwIQq9ZlXrF0gYcHL/ZX2osts6u2uML6Xaf4hrPAfx1FZc0feTidpdEfSchHFZC/xLon",
+	"MqRj1lHE1YEAYhZ3xKATAVlzbKvPYidRz0ZcqB1UzCkWZArVKknEh6Mca/p9xmZYk7cJSejGG96C5rW7",
+	"rq+DR7j48XMaJ95g2J8jbOirmCbmcvzW/Nywsv1+a31W96DtbSPp9q8ujRj1WdQ4G9Tf07g/6rqmvPK4",
+	"cZoaVZM9c502tHx2iUnZrtM5wtiLBPX7VMYmy1eP7ujsteRy5fwD6newXDjwlOxbMCjwqPbfr9798t/G",
+	"cAygEDA13840EjHToflOvmCyGYbRimjGgPZYoCAYw086POwMAgU5INSBWEdvOhHrX3fiqQR9TTs9zbxW",
+	"dmiL0GnZFyEqPhhAGEdaXg/oApI+99Qpt8HprD6pSPxkCuFi+546dhqz4aJ2VGM3SL256SRjp1A8UKKn",
+	"BQ4OB4MuoS8JlWOr9v6ESUmHjDDaH7ltAAWgcnCVkOCBJx/RWIjOtSFLesmUfGKDiPMMqK5sp/6KUf8d",
+	"Di8DWYdXLWAEYJ9QAo8wO10U3Im7zUP3kjZPXV1tK4AVmcRNjSlLH3iHo4rYVJDJERokGVH0esziJJiI",
+	"9sehmAfMHzLfQwii/REBWri8HbO25q0Kvc7idOnUqFafjIseCklErM/4NfOPSRNUSSiYaNpOaCfjOhN0",
+	"WoCqZLxazfvv1sUv8iuCNmjxSHQ0+Vr5CHSI+AY65pkmv7ADRUrlWSTRbE+WdOQRIgeE+YRQjW1uAnL3",
+	"5E84mztUI80JC6QLG5OtStpNOV7X3SojZaHLmWSeH96uYkjYdEtLE/fMn5Z86+7s6p6Yj55zSdjw4zCj",
+	"LfAXvSwtuD1pfqOnWj7Nr4j3PAQDqVpGNI8F64bMs4gZQiDJUBcTw5odU93HyFCiBtHd/Y5MDQ8d6UW6",
+	"oLh0E0OU3ZPHpV1VVH9ydrgqQjJNqFpmIeCX0MtQuO1HYjrFHPYiSuvprGLC1FfzgUxlBIzbsuNxpUVl",
+	"ixIWMqNW6nGWSUyNXSMzCqb0jpbkDwxoZNFrLkmPjXjoH+vIIuM1yofiyI4YLNeAsemVzQMDNYfazkqF",
+	"MqkT9MV6RNsJ1MW+mEx4rOQAMRhICIjdbWXer8hRek8HSadXmuZ9taPm7ecUHnV/KFcla1zvGnUp1yIw",
+	"AZ5OxeCTO4jCad3GSp5lAHYFOreOZJUl0Zum4Zlal6c3L/l4KVVbnbgHw+6x9DDajh4ncy8FCHffs6xE",
+	"CiTXI1iMz8QSK6qXFqclcPZAo6cRG/AbUxT2QvTHLH7/C4kY2FAkZKBp8acYk4XIu1nLtC8tr9VsLqFL",
+	"HyJnlHR3wAdCSdsBv1ZCJYaMaa6ly+AZwo/78d3w4vz0GRERSjXkO2MgfgaDMbpBF2y0YzozArn6qjOA",
+	"0+LUG+Sojeh0ykITYkHJgPKA+WZ1C4vPtvYTtuWR/kzGYuKRVlOSnaYkrQlpT8jOhOxOyN6E7E/Iiwk5",
+	"mJDDCWk1J6TdnJCd5oS0RqQ9KmKCMcTlt1oBhg+JVA1imd6OdGokVDwQ4ZDJ2CO+mPUUPDT03DD/KpEn",
+	"zYI8jL2iMobEKrpG/UC7BnSaLbe/64hsyehMhaAWnApn0q4NkYCMYElfiUJjxwwGtPZXCZwrs+ATy+Yq",
+	"ASOOFpdmcLlwsZUapz9jXLmPZFPzenOzC8Kr7nllKWhdTSewipjVHqzgZMxpkTClCrVPv16r6zdsQ/3T",
+	"LPqAqukmamOBTJxBYqArz5YPQ+aT/d16j8fFCLC7B3zlk/vazRWN+1oHJSFfZ+E1j0tCgE4w1AEb7six",
+	"TDqCKwrXY1DcwLQ5zpOmiu47EwkB7Qty8TH5dj34joPCO0C14eH1cr2Oq4Wa/vYrK1IFok+xkkaYqS7W",
+	"8mpYRTSTmyJZGK9cqimmOmWhj6LeCp+ZftJRSqzPpuu5npJHVvfI/yhNGcv1PVzrhIhsUox0tRqWgvOZ",
+	"LsGQnvrKYFbsiaudVBoAVlBjHLVp6c0K9WhNIdoExCrW6KxS3zLdrKTG5TYcHibaB5aXVpvUO5o5k3Rd",
+	"GXDY2BuRrugEIH5dlwQ8BGltPHlTUcJfFzY2qDqblDMoqukDSAWfm371XtqfrdW0wlCPiS6Unxbmw/72",
+	"SbAJnIIdxLdmMYWWq4RTFa09PSW37o4vWX6+d3A5pUcLBUlNHNUI628l8UmaTpdEN7oYVoEz3CnkcQMa",
+	"VJmelMTnwQuW77vL5JreLZhbV7JlS2pRY9cwt6ZfXW3PsmZ4f0YtS5R6HMuWtSNCjD9ONwiBTXEDyhWM",
+	"xLy4Kw+G4x8GA5fN6lfTWgDTz7HkCLwP09qQrsViDcytKmqOqEwKD5tNdMiDWPhPl5ll4YoyeDhYe7Jf",
+	"47zIu9i/K/nYoNi7vTxX1LFNK6HNDIw9VrCCIiaJ6ZhJ3SkCAhYVG1I/DU9xq83riELW7q5YFgzUBnl7",
+	"l9dgxXmwTb6dfWVB6rG3MnMUy0G+pK+PcSBlBBPCM/WhUr3CSPtWU5/PrnYq6sn6NY3AlK1ekc7jPHlZ",
+	"XqSC16YXX5sPZJZxZUiEoyYHImpo0kbHukhSTuCyeyPxTtbWvVuSW3Qm5Yz57j70ZBAxOSrrZ+Ig/WvV",
+	"6a3WRS/T22pZmXcXjPw0H7uWNZ31At6HNX138eaUvNhrvXhWaJwyVJTFf3V5AqL1Nfxq7+21DmtebYyu",
+	"wZb6J+Ssfnh7roRuiO+UHECldlRrtX7/35P/fXtzGg3+ftl5cbX49ZcfPwxfjPrX53TK3wfR/IzS8/6P",
+	"Hy+Eq5+Hwyt6EgxFxOPRxFnjBaZZcO7OomvmHO5AmtfayO4cP3YVNH0L1VTc4+OFe7waeUS6r0+7Hul+",
+	"eHuOrYEuLk+6zvc4sOK98GfBTDqHwykUN25OF5J0JR+6P3LjcouLyOchjd3bt1jziRzwjgF6x5Dvrs4a",
+	"J14Cxg6L4M9QJE/7h3Qh85iDhWzMFrKInupqZcFMoc4qxyq80DXhbD8/R/mW0D82NkuYOXrNjwmqsF5S",
+	"J1tbkqFEnO0jmUYiFn0RyGMSCDG2SXra1cervT/5+eSH1zWv9ur15enF2cvXTv/Zu8SI7Bb8vhQUuk3y",
+	"JHPgqDur7rTJlPJINshbtpBkQuP+iHQzFSUadagp0b7teuSaBjMwT6t9M81Z2wd29UNyQs5Prk5/NL4Q",
+	"9E9iXu2E5oNfYkYndlMmtEPbq99pOw74Hb9ml6zkeNGWW4d0VNAOfZb0pbAILIpFikoethvNRrvReqEw",
+	"YRaPWBjzfiVTaFWTqfGi6hifouiq0/xdVlLJ5KosBrupTmYah0ct+30Zm+haAm+p2TP3hZlkUYcOYa21",
+	"9+IPHgT0+V6jSb77R6t1TN7xcHZDbg72O/u7zxwsx5xJWUls1PMx+bTHhjMow5grqJc5zlwmXbFpQeG4",
+	"KxZLWNvOmoCAw8EGpasgAc20xoFeJlrg2VZbqNXikUapzXs1bWJR3Ug1WNfmmYXMUu1Uu3SUOKDLuWH5",
+	"dd9VMHclfOfShfdWVgT2M3poZs5eghwpKOXOyAHN27HQWtR2tdnGGpzabbZZRtym/Y9js3mX2PjyHdaw",
+	"cp7aBqVZYnyRKdIjQpkrmQZ+qj9GTqHgPeXB6dJM4mxy8zHWntP1wwYiIq1mWghgoASdOOK5ej+13cP2",
+	"AdDJXFLx5y8lBrz3ZRPCJgWkCyq1Do9AW2iXiDDAHhXGF+mRbtpbRd+HIsvYUVxR90K41fr+yWL2frXW",
+	"S1k/orbxnPi02MERcfUoYtQ3IXxH84jHIEZncu+0wQkK6K1tbMo0gdq0l9FGvWzu2524Vou+TV04jnRs",
+	"0/EEPeNQ1Bo6lBnrWMMR1Fcsp5btNF7CUhAzdJd86LzDQ9K9qadPdzMBYLnuGAlwFbw2Obp3387MzSx4",
+	"FbpBJU5c0wxqG/5M3c9D2/lsnqptffbhbcwY37MtBJwdF+ljjvAlBOmPUa1CpNi9uzpvnVsx6bnrK2kk",
+	"m48E6bFAhMMkujAutjx7QCqvRCelKHZ4uIKY5pjAMsK+IXV+fDqbhpAUNma9Nq2rqG0l0nrfxGybIROa",
+	"xmi6sjElUeizWrrGcffoENV4/DiCNX58G0G8WZqy2sm/sRu+1P2uAyad5insQKKNifliG8JfmKr6NQ9+",
+	"dljS5STpKCKicCWJRIPrb5i6U281my2oL4GfReHzxRsIvYQIzPbJIf6y/lfzatk8opxbOaJ9AJJeH4vF",
+	"Yt6Q2iITWBxzcFQ1vZrkf7BObxGrn3teDXdh2SJ2odQlJC5ptKoV85EKcdKwfy4dRd0BAayb2dQukXTh",
+	"tuTnNn85eGTa0dxaR1SxGaQaPhIuApBrCCdZsQeB1RDuaK/dau26TcAQ97/GpAom+5ViqIGuobvSzHs7",
+	"L8W55zZ4OprXxUauxl3ANoQ8X4VuNVQXvmvAvHKmWcF0udJ0v79zsLvSMq8YMUnf7dl29rzxPIt9OcO5",
+	"3UQ7JUsaRfM7+wvkBWHUc+YrS6vX7+/t7eytDtvOkQKXo1wMYrvnJMCp3Ra/2nzard0Xuwc7+7svVk3K",
+	"pkXFdAp1XknReeEvMjPY29IMUvJXsQCrK0v1ig6dWHSHtN1shewEGb2kWyOCUIIxSCYLrCqzx5qSZJCm",
+	"CBkpzbS3ZwlzPQ2oy1tgt51MEuNAr9c2JW1/C9UxBqYAhe4RHtAF8pmIhhLbRGZqytq2MHj1aqHNzMEz",
+	"IRSYWKRniMm7DXKC43VGhRyJKCYi0h1eaegTGfMg0L437Duoi6bfTd5DMeWxBD74+gXrMz6NywoJ2p5X",
+	"KDsKsJEjhncTa1LJZbVYoitwLxdDVrCxLHQ2tsKQKpL2O5Lz9elWFVJ0VxJUiVxcstBfO/rYHFFBasxU",
+	"u4Emgg3SzYg/2rItQvLm7M0HTKCU0F45YqafIGM+849JN5XN0qdevX538r/6MUUfri5Ofr48Ob06+/Cz",
+	"rjWBkXuhSMmc6T1ZrlG4tYKlcn1WBt+myG1XgN47bO82D7Ythm8u9BbihuCoB1zX9TAUqbcosd9aG7wq",
+	"Jn95vWh3bdc0A9gKkVhTDi/JF5cxXUA576igaGBuM4vqL9apU1sMUvmfkg4l35BMje2y4KbdldPqTtYf",
+	"CSGZXEGVV3YMKJMMsQPRrJdcznn/UqV6Dej8dyXwzBFxoBAuyqxI/rl5vbt6u0eortFABiIIxJz5pLcg",
+	"3e+70GOx+30XbedBkCstC5z5+7y5sbVkdd99+vT9v101Gj59+v5v7lzMpIaImwDOQp0HK0UAgbJHCRsA",
+	"VJNJRzgsHEsUsdKV9Dc0jK9VJ5XZRZyx/HKxmjIWTy6thZyWPs7XKdaW53wNm3zZ1UyBVXVB6fb5iquZ",
+	"6vsRG+ISwNdRu2shVHWcfWwCnwoCD2bKf9IZ7hkAWeprSAZW8jfkau9skkj/pJPVs2C83gQlC+NHL/KW",
+	"S240GLfKojA03pgHrPiZRd9iT1uFIR4G8fZEPEqjd+0SaZDRABVwyBhFPN30EOj1XyQEjbuxa1sVR1PC",
+	"VloQNLPUHJQ5ioq6qoemGH33SqIJFt8htTMpynSclsvjMq3eZLuKSRc3KKt9YVdupTNFJGQ0YjJ28M+U",
+	"xMgY2xJPI+Gn6GBzmFtHgaBvu5jmV1OgskhYN5vst0Bki4RvGTjeNyGsWqXTZv3OgAHsEsJ9j0yob7V7",
+	"VjpT0tVVJu4BchJIodu4gpogBkhUiAhJLxJjFuUUn5w8muulCfGPB16rJAQymeFqw2+6mPtz2KcKyOOY",
+	"cJPvb99t7yS6ipxWCIL65spG/SntPiAhflyJ0hVf9+FkFo/K+vSoe6RNmLqtO6LnE+nxyRoPr2nA/Q72",
+	"ZlJj1I1O9n26nT7hPtYjSVrtm4Y7jix398wu3pyS/Re7h+oFkP6812jbHjgzHZ32goVmshM0F4YRhd+z",
+	"kM7ikYj4H8waNQvlbDoVkRJbYWRHR4Cax8G84nTjOXZgabeh1ZmVuBkuYmmimd22Ip15kotF1rW80q7t",
+	"tB+nLfcTniZp5aId381k9G9Jn61TuSNlDUXwm9LfZ+w4H90J7flNPhNQ0uTqgAc6V7CnsF/x6aQo5jQf",
+	"ElVji59GZ/8SvLfz0/if//jpj7OwmTfqtXerFV1t/LVeYnk+Ly3ecxIuMvmNF5o50IglBRJ0ZhoUXewJ",
+	"f4G5FrpK6HddM6zTF5OJCLvPdHFwIXXpmpEIfKtPnYn3iXIFxLlUlEYpKfZLhzNFcHoB6z7L2XdFFLG+",
+	"enskGenBjiw2qBnUXLJfG3ckVCs2309rpbO5y/KJ+U6dtMBS6dKsIdcsmvAAqqJwn5EZhgtBxEDRaFf4",
+	"ggtB0+lKdN9tqQCT/dXl4pkelyc4helb73SRIfOiC6Y9zGtXyY8FBGAlnRYr9JN0Nku8l36SmeWdinDA",
+	"o8kGEApJVjZk2uVQHH0jTS5VeWT6KgBWisEUI5TdDfaWRnKYjLG1o8PvDH+ZXpGrYA+N74Wi1mCM7x7p",
+	"wrWotiFx1HW4sz0kR1SC9zs0p8OgoDLaqtwlVtDc79WwwrRTFjgPaFjalR9tUKRPQyW2irBBuhMRxqNg",
+	"0Rkw5ujPv6EDp9BVP5c9noNUoaAmQhZrsh+sRvMgUmNvACWFAuhhgRu4UzvaS30sugh90vhe/4bW9ulK",
+	"dZMA/cybKv3sM+6XB3OsbNLRvjRN+yqaYTVvMDQENEwSOyHBS4nzSTrLSl3RJV6ChKnFugJgrtMP3px4",
+	"RQOCevAdgIIrnNc+9mq935elgmTlEw06jiiAzRvab+J32KL9Pmu2L7Swt3rfWxubHJmd2r2hRV6DQbFn",
+	"qYLYfKU/i0xY8rK6aop/fP7S8nZLehSkgOPw3KMmD/S7LyZMphqAwh1HcRgerjzqX2Yipm/VwNuEepWp",
+	"ahQjBbKRu7ng4f1d25pw2Gy+aB0etvd2X+w2Dw9bVc0KuQo8NKaBGM60+JDEeIqYZvc+obXF+kHhsoXZ",
+	"cawrX+YyyXq41/o7ZiPLYGm1kRMg6/7sm8CSH8e0CaTFgUrqslp5F/F7yqIuMnwPBYBAaR3xKEnYMGh/",
+	"TLo87Aczn/n6AUIJEAJQJhUmulpTLOEcoJXAdHhIQBHNITiLzHxIjwcBHAt82clk9OTWiDmdsNiV9enG",
+	"Ahhc7KGiJtUxk8rZ4j+nhKjp7ZfUkEuOYY2JV0IyD2LjeouCTgqPd3bHZejbwSlNeD8SsirjLAS+YudI",
+	"jabpIl2fsA4vy4RK4VqxzBLYlpZRAtOSYz5h25Jm2WDA+jG/Zp1BJCbLH3aIkiBfA7h0sOQ+hvTAvEHK",
+	"zS5oKQakAF9rJYHhGqQdoJmCmTVci8opQDjOv7aLo28/f02icP6gKiYmJ0/FYnuViXJSngMICk1udD8G",
+	"aCsEcofgaSXtVEvLgHV7mbthZRymAcKqnA3Yy5ZKOWxDhrXF08IGF+AhWe/msqp1qCVcVsnOhPvHhOp/",
+	"hooi9VmmK0+e6WXohS3Y9sbVBFszrwrCjxl6nxJQQq4fTQxKuiyU5LKYjiJE6NLOjnoqFvNcVZvhrr6K",
+	"TEURB5MX4EOxrUS6uI6edlIF2GkjikQvYBO3s+twd+8FmeII4rOY8kC6zYXaMQXsOkaDIWaCKfmjeUx4",
+	"TCYzGZMeIy0SCwLKCniWTKNHeI2YxR0x6ERghV/rXQPOAj8ZCbwpdwkBhEldqChivy8/NhO/tws1HXgM",
+	"h61EVOMF4hJaGZmF6611xhU/x6U+N9tUahLNlfZEvJMhHbNOn0pTKist6CYbG0qZZmu/lHexYz46aZS4",
+	"5IHpeCTmmDRyky3kl3M/ukoeBgHh4XQWa2lMaQiJ/7ES3XijThNdxg7Coc/6i7Og/HQGURm9AOLvoTRX",
+	"jFlL0sjChYWAjrualgFqgCZfu80CmCvbW5AhlC4TRPt3jwkNpDBhgSNGfRaRf9Qv8D31M3clYGgd1QFZ",
+	"wFUOti9CH/yWc8pjuyceZFnG0cL5VegyVT8ZxKvy6g72d1dHKaTBr8UD+fHq6pzggOVf2js8tL6z23Sn",
+	"iyBmuj6E3tmkfZwhZNp2A4qR7z792ElqTxJGCU/rtBd0xXUNine1mZ8uJJknZbMU2k4YDaUbj5I9mEW8",
+	"HrEBU5ILW2kB0VEBuAV2/Ct6LjSOZ+DSzRItMHbupGX/MtFEcUoJHf1pvllzFkZeLEmC1X4VEVnuHVPo",
+	"FdiwI9oh3xXZUYPbL99NHpKZZPe2mW6rG56wnprZlhLggmAix/zpgvQWZA6JZdnsdogRiMhc1043ck2S",
+	"m+Nhdo9O5nHJNZAn7GyF/Y4OTZ4gthsk3XybafB+1VtqagEz7SAhWTsZWYT5Yq/qVf1J1LGkTSsjJ9s4",
+	"hZggbcKgMs2xJyF2RimsfL0O03b/7OoPWS22n1RCdw5WTWK1Nd/Mir3ioeH+uQC5hDwa54Ch65NZf4Qx",
+	"fxD3v3nhz0Ku2fOEKlV3fWYzyZB25ckNJqCAA4WGBXdpVbOOoVI7W7DvuBDhUk0e+4eCGPcvwUOdO/m8",
+	"W05On5eT8nt00jwsI6vKuzbKYnoMfmcgssLZXOLQ7TqaNqzIvZJHH5MmyKMRjYt50lvk0bYPFw/Q7SZL",
+	"2Tfu4sa2rxRNnPWQJjRcaJULw6SPkVSqyyaK+jilnjTGNnjGTJ/0b0dyF+lujuyaBSW8X8R0tbULht2j",
+	"pStRCx/BymXjxpI6NMi60KWd9B4woUbIDcQ1iyIO+oRcyJhNnFteLL5U+OpLGulgcU3BwRcDeeN/kQR0",
+	"WnWp0KSdfNf974vXVxf/+99YhsQj3f9+9e4X/euZK00+H1D7YlmWvH75v+Glz/7mSph3WlAukvSmfDy9",
+	"uu4gzCa7u5igAx/aaZd9J5MhWtqZS+cGEVoomVIxbzwL646Hij1zMnFq2rITBMlUoLoTxLUt80vcjUFO",
+	"TQTeUhSCQYA9VLqDlhaKYWEwHageSW8O7uJg6rLSCRQ1x9XW6Up1HafqQlcwvlzGirINF+4j7kIxL9nF",
+	"jB6aKf014Dem1xosnAOcYXGTEnQtO9MfIjHX4S3QkR19EobZ44yPIaHl9RUdqskkcfBWl3ExU1RUKdY5",
+	"d0Zrw6N39ni/EAErjW/UJnysVG5sXdi4B0WWY9K9qUciYLJLAi5jacr6mkraatFqDxqkG4oQQyLVeeOb",
+	"JdSAVq/XBf9pTNTbSI9DiKbUtr4Ry1BVU1qZ+hOOmdFp08Zrzubwjx4PAlRz1YedJ3iJtv2Tsl6JJ2RC",
+	"+yNuusmKeShNyoXcuBRHrtyGzyFQ30+ijrHDD11Vqjqtl6HVlaRh0mM5lDdPfkv3wFliCdxHZkySA6M4",
+	"obajuQMsqzS3sc9/s7ITG+X0PqGAxGTvrZICGwqw2e28Q/5/zlVYoQpAFhnzGHG7IoJqY1Bdllt9F9C9",
+	"dyCsmphdwBCHqySbmpYPKF0jCU3SdVy62amt1lSy4+9RZclxlcfRXbKTuIdE7AQPKmdfPy3u8BAo5jiV",
+	"0gaF2NiW9vvQ1E6ddoOgoxzvWJ2xCQ3Jj3E8/aBkpr4QY17oZAivMdAF6ZK9H/r8A//pzcc/zlo/8zN5",
+	"Nomn/zw92z+byJuzsNlgO81Gvx2EVoMwHoI4uW5vIvXRjl76S0YjjE+U2ja/KtSjWPIvs5bCxuGG/fTr",
+	"lc7E4CCiuf3q1rrKPL6zMOaBTslWG85Cf4WD9TDjyHXK2Js1yrH2sax1LG5v15aN9Y5/dnvAok71vh85",
+	"WpM5h8z0MjubfsZe9+dyZHAzFewWV2Amqxpf2tyEyfXYCSosr0O/1AY5p1IBRMEbwfCZotWeuV/2Myp5",
+	"YmC6q+uAjjmLmOMDO3eueJBPzoNpOc+ED8OzcE1G8d7OUKahX5YVuXkW5F176FdL4m2Qy5GIYnUyIUY8",
+	"h1BWO03zBFUVy21HjExYxJTWakJw7pz3W5JDuTR5Up3Yx+lGYraJxEvb8mUKGLOwW/kAsw3yKmRlZxr5",
+	"117jy8i72L/rUa/b6mr9TNfc5DeXugvnm32z87RjNl37tM8jIQaK2sxHgizEzGHdXB8BK6LUPaDFUnRA",
+	"DuoOO1rwcEhENKQhl1B59S5O5ZVykMNEY4O5B76BTj43N+trZv1ZxLFl/YTeQLdGrFPXbu03R2ofB7ST",
+	"7g0mA0sprGsAEVYwWY1CwPZDNiZbT+55AANMsvNV82c3cvpah7d67ZdmdOWil/q5pOTlFi1ESQyc2Si7",
+	"3KSZ6MZmouSwi5QD3eB5qW8lqllSnxq7htSX2/zynp3aQ++zCVVqgq5HNWVC4bMu2Jy3Cd8VZaf5Eufp",
+	"21aA+yyiRnvOfq6QUoELkHwYQr4gj0dpSa4B7ceZ5HNLfc7OeMVr41EkZkOMT+M+C2MeQyTpNbeanpgY",
+	"iDBYVCglmFlWbjrlQGcOegv2EOSnTuhoEIiztqK0Tal3LKOPEWgLBxt2QUwF20oONPLFipIyUQximpWK",
+	"HIhwqBOhdIelCfWZR7qtUReEv4MX+83mqHtMRKDOSEG3ehzDCvqsQcJZEKQF2nKNG3abGZbe9mpqOO2p",
+	"VSLE285jbC/d8g5vR8/+Zv2aZH7J7D357G/uHgjfDryXAXGJD/uEyJmcgm5nFyYJhBiT3iyGPAvJQt8z",
+	"BQCJiGzjnjYgJPJB8rakbnA4dNoVcFrbtzHmpKYfJr0fKzW7vX8BYjPernfIfbTcFe5x8eaU7OzsHHrk",
+	"49WpRyiafXTsfcQYwUw86CjFg4AjIMt8I8BSSTYRzdXE6jGfFMPlvdpNfSjq+qKapozpZApzFmMWnsx8",
+	"DnH2xfo9fRHGkQi6R4lZzoPuNtI0dUfs08PA8dsgXZ/GtHuEtaQUY9XA2iCvUDklyXuzcU1wTYEqjakb",
+	"TNV0dVbImmBqyilicUHSj5iPEQLyyCrDlzfCJjuDc/Jq+DjK/DIYd178Mmn/4/rn3fH5H4cX8c67/sGv",
+	"fjoMKyzCUNl5/Y+T9+fvXjf135b+29Z/d/TfXYjqToodHpl3WTN2WFitI1zekck+79vMetZoIJ9dncMQ",
+	"G7EkKVftKnlnuCdkHUF1zb6YQBY+pMG8pJL3t1R4zd48l2ILcQowKAN9xV3+XD3v4QqKVplCQpKOQbhA",
+	"mAt4L6IRZ/I4E1WhKQFEg0HNQGu/Ct2Um6s0amvRTtnJtOvK8xsILXuIniSocYtpdY1biUSm4ZFu6rjb",
+	"Otzdae6W9xNJ4t6SINyOq1eJOofaUS2am65j6t2QUKbOHqb8oj26cwcSfQw/f7h4f/Ku9mfzEVExqAOg",
+	"dfMWIjmgKSa+REMmY5NmcwT9zNDonWz7cn9RCoZLfUZfff1kq39fHqPW6gOD6FbhW+dq4G2Kk+VeF9Nf",
+	"8wwl5GEk5qaIvBxFPByvyKFZeXgWLaiuqT9kfxTD4FZuKuTLb9G6lABBYmzSLkQrwdzsnQshCw1OADxK",
+	"m6O4+53ctccJ7MxLGvdHLnVbzpkuedBTQ8iQxUtCSooiBiZUkIGYKV0t0x+WyjHzTSBtpWAU5N2uMn5K",
+	"lAiHJe0WkJz4ApRGdsMxP7X6Fw3eZ7/qjF5Jp7J8q3/YoC4tJEVis8yiapm2vMQqU4uJWkftc4GF6sFf",
+	"Nlh/2pGxZciq+Z3bHMgq+X3G9G2IqnFEacnyXbpDwB0KckbDkkdQh550UfboeiTBSdJ90R51yXetidLa",
+	"D17sN0dY1UDBCRS/N/X8nnkgsJJuNO+Wtt2JGZ3kAvXysthSCSsrI/3ntehxCCt6aYmU8WTEl6+4J08G",
+	"pe8kj5jT8b4y2WRNeaFqeKmR1Yt8EJKWsMoTJjBB3x/o7qOLRaQpE+o/IyqT1hq8mKFY3X8kpmv5j9Tc",
+	"VmXIJ2py3k45XDfze528OZ2672D9ldpvF5PRCoUzdOdttY5kfqWnvDpAF8/8/uJyS0WhBwjHXSelLwlw",
+	"l9xnQOsSwbmB/aM0wWYDfmNEtQvRH7P4/S8kYro4ei4CdlV6X7Nau4zl6Xwp3XN7UtFOJnVCUdHI66F9",
+	"LftLDcoUsJgr+bzm1eYlZl5DhkraLycVMpLGO1aZbfORxOzy5uzNh5pXg8brNa9mNVwv//o2XCFw0thr",
+	"QMlidnG7nDhlKMNBVkJq7R9Uch5+c22x/rTgVBB7/kOsKi5X20fp9JNfiLkkvYXSWrjwPUUdQuLzCQvB",
+	"5H5MIKlTDMgfLBIy49ZvkNfXLFpghRtdK6yr5qXQpKO9wZj6yEMagDd2ICKiQ+2gDTvpxiKmgeySvtKj",
+	"oBIGsMZiscDse1d4+IoFdZvZEcOI8hB8VAv4JWbTTm+RMvjPid7/25canfJOnwYKJWvtVnOv5tUUmnUm",
+	"siNjAWwQOkEA7kGgfa3VbO9iXVy8qPQ8+2pfhCFuQke7L/U72GQaLzpTgV9rVlqMoe3m07p8r75oPt3E",
+	"HuUKIJIZx8J+c7vwZi00pdwTagDvjjNfMtcyH4KL+66R+9mht5+rTEMBCbCWRz2KzTf6HvbNUQkyjyPV",
+	"XB/rVDXWeLMql4IO2Q8w8tZGrooiKzz+ytAgl+y6nggM77sQ8+1KwQi11XYthd+V89TKjyyI2brWcCwS",
+	"6mVtrVc8/OSr3hIJPfvJlSVwyCX/g5k6txlBQib9NUGogBZ+lmRBNKzjTQ3NR6QXiP5Ykh4bzqCNzC55",
+	"y1/CmH34p4c1GGkqv+ajDf4kB4YcFOIb0q2prG7n926tB02K2VqPwAoqP+M6m8oPZ85vjcYO1hmv/9R6",
+	"60uhZK3+DQaS1n5ovdllYHH9p9b5WKEFRHoIuc21YM+GqczGZBecXUhugp6FN1mQKWCHExytMyyltylr",
+	"cxNcELmVpC2nAY9Jb2Gr6IlVJJHONBvQUx8z4AbQ3hFIApbQdGntFpsu6otgEjEBNqgdJH1c1AQ90p/F",
+	"hIfk49WpPb8JD2dQZGskZhEEpiVdnsonoZhzsVKdZkvGoIiTAO6gfvbFpMdD0HjMvFK9xfIZkpP0Ojhs",
+	"kltQea+HSqcw5U58wbA4N51OgwX5jqK5ZkTVVaw59Sx9kMRCPCmW9K0rC9vgchpN1ozge/K8EVB+VW9M",
+	"POdT0/31ERjqetqGImwrBv+gBiWu54dk13eJ77FqG6+oE4/jNpMO1lFRNnOP/IdIILb29Q1JI+4m7Op6",
+	"wZ+4TrMSNXYNf+LfWcQH3JVichIEuiSshCB6ZhpxYUdxoxRCzZC0N78ciXlIoFSlSTTZWpkQI2Mdfamt",
+	"imjfLJT91lGKRNPB2ogFgagbcW95wO4WypcYhg6fvc8aJdamLq17LuWM+W/Z4lHrmqzPlO7AJ55IEZVK",
+	"3KHcaV65ikq63ELgZJmy4yJsQFAWm7Y6V7QeAy34MKzPpmRCebBhr/MH7WC+rBt5cZusjK5L9R6cX49K",
+	"Z9qDTqbkqIAhaTs22RdJglMmqwlKSKsX1470azOtjkDQRZBT34V/vTGI+dOvV4W6kSdWmSg8JDggHnpJ",
+	"vSgRke7z69ZzOotHz2FgVydc6QSebB5VOr2E5GXnp9/bwXpTroq9Vp2qo6Q+lUcu6YRd8pj99TKOeD/2",
+	"yDmNR381U4Ow0hDKTsB7kwBAGcx4n3X0Z9P5UFBEare30J10IJa0x1EnJQbkEt6kOCM44AJwXIMvFaIL",
+	"IDL6SDei8ZIQBeN5R/vDkIUsorFiumq3edz4FH4K6+j3IzxmE9CLu9zveqSbhhWrX2lcsfplAou7DYKu",
+	"Ux3A0achVM0g7f/b20GbB9Ac2VDfeUN5MIv0ZLpKIed9UPif64Y8//MvKcLusTpUH6usYuhMg5zoqCgk",
+	"KH+ROsJGDdlt7jbIbnOHdKF9S4fd9EGy6Co+9Skkuva8R3bbh6Sr1t8BZ7QeoUuwk4/hOFRixgCzniFw",
+	"B23haQhK0nTAb6T7RjFWuk+jiDNJunbTpu6xvg3FaBSosDBWi2Y+9FeX8NiCdC9ozKDndBe+kf6un4uA",
+	"9xfdY5g+DX21or3mTvJg2qypq7YJPwY4IkKGh4pDqToLEQ5J9/UVHXY9gJ6kYnOhVq9a4PmHyyuo2ixJ",
+	"98xnk6mIWdhf1N+yRdcj5ydXpz/CdF+9fvf66jUZiVDMItI9G9Tf07g/6npkHvGYSXgH6frRohPNwr/G",
+	"0Yx1j3WhXEb7IyZNoWi1Ov3BOTW7Qe1VdXW/KEg1UksmP7y+0lnglLSbLZNWNuCYKG5qFcOKujf1NAMN",
+	"ICztzAT97pH0HZHudNYLeL9rer54pCtZMOgivsWC9BgBgPHAx80CyYjCnaSQMKSjSUQyQqz8ddqP7a7h",
+	"2SrD6kwMSeuoN3XNtGXMpvXZ9AjiV7pkQqOxnrxuFgmFcSBmQUnN4RGh6uVShH+RpkJXUgMZPfetPYLm",
+	"PZnsn6bAQHjh9BPqq7/fPVbLCahOuh+yWCLyqfud2TTJL1cTh/YCfRZKOxP6ZKpOvN5ugFEoCjR5lkfP",
+	"n8/n8waF2w0RDZ/rZ+Xzd2enr3++fA3PpI2+akgTa17tmkVSxws1mjhGTFlIp7x2VNtpNBs7qM+MgCU+",
+	"b8xZENTh9J7/az6WjX/pSuBDjM5X/B3oklKmaj+w+Kf5GJUvORVqQmpQu9lE/h/GDGv12ATNvBE5+ip+",
+	"D+8HZlBkAlCSg7zHiJq+2hvUmQb8mpnja2B8ko7LdX8rmfxzTYYzEkPt6LfPXk3OJhMaLWpHtXOAfqyY",
+	"gAUgLGaNBBzi3XXUlOJsdAi5CApYlHRiI1rtqIboBN80/dG+KCp/u2zfocnfOR1iI/+IQgtjVzfkU6uJ",
+	"l+YlCU9W555yZN0QrVC7JDmnVEPOspNsqKGO8ymJNMy0XvzeoSNjw+Sl0BSzm/j5KJ4E2Ul9mjWbO/3/",
+	"ny/6EFGnBsAlhjcANfBCdvp4+7l1v2avOj+/W8/d8Q4aTkKdiO3DnC7XbprzLeuUZ8HbiAXTFfCmSNiU",
+	"1xUwl0LbOy5jNA/LIrC51pYOAR3vDQ9iFp2ri7VbrxghHCwQmUzLQKj+nsDo7zMsKGfyRtRNVJOqEZAP",
+	"6gEsd1n+aVMnBNonQUYWt6NyS+aSU9uqzSej9S6bk5mGYuqlU4Cblb+Np3gZ6yoVK09P0ZdL/gdLz67C",
+	"AxA0op/4fI+cARcDYeelSHkHTExwT30h6QpgU3ODN0UMG7PFUcQomr+FdOAU5nLhEtZGqlfR4mIWVj6U",
+	"XymPKw+2ZNm3bGEfIwjuL4W/2PIJ6rS226xOr6tO3zP0uCDnVbQg0Sw8suRjJb7ymMzFLPChMZOSRblv",
+	"mhuP2TQGSGs3W1ue4K88HmHFDNdUcevAeo0NamGblA5T9nY97DmMufVq7wRObtX4ZJyexZ0wCqdtFVap",
+	"jlWgNBVY1/Mv3L9NYt1ZEd1ewfUN0Q0fq45BA9DwKo/fHJuL1HXX0atGhBpgTYOFQcR0plWD/Ap6o9Y+",
+	"u0e6Hx1Auc4C8LdBQ3H/Qe3e9Mi9UlF4G8f6+VFIzRsxCzfH3i1g4g8s3uxQEu5mkuSzp4IJMt8kvt0X",
+	"G0yKhz0RNnhlcT+wgIAhKMlPeiyIPdXFGe9ASVzM4znFNI3nEbsWYyyZ7BTcLuD+twbZd5ELHxwy8Qj8",
+	"BnmpO+ihCRp5HLuJTcd10I37gdC30qABqb3oih9CyTFdIhPP3tcZPo8J5bhEXUbPNOffMqCLWOcwGkB3",
+	"4H/gYyE/EY1tF/Mwov0kSlFp7NeosOdQBb7wJ6rcP+/AnVaQ9wRUppDN0Zj/NHWmq3SKR1ZFAS/5Nzp8",
+	"vbT+AJicPDQOocENnGTya1O7Ltg0UHiLVKW30L0vRMg2piwzn8d1dg11dZaaD9XA1zhuXUrwJhKTyrh3",
+	"JZbaGbVHi0sCpYCJj6FfLssaDMgb9tYxc5/U/wlG7v9xGbnd00PzZ7p7S+amC11tNLPPab6/2wS/ZPMU",
+	"n/Sx6IWeLnoQS2Ya02jI4iXb6KjZWVaYoGwjv2ojZoIY92/I/DVzfpn+ip6iBEpkgmDDjMvK57GDFsB1",
+	"rQU6iEEiZVwn4UluKQPjBOAhOy8a2gljtAHEaYxQ4ucQDBPGaK9Xg0ZUjjwihfbEaQXFI5REbCKuaQAN",
+	"tEPCQ8kiSKDguvJag/zArxlRlFY3sY0CzqLEo85D0gU/KJQ3RiFR0Y1ACnwBio6a46m9w6Vjk6f+LCZi",
+	"MICvBwFeU7QzZiGhIZsXpSUM5MoSynuRGNQXdNTYQyubyad5lq0V5M5Z3BeTrQD96Yj1x3BKClQUfPAk",
+	"iQYgVh/bpjAfj55D8Fl9FvqiHM7fQLdsAcUShgKjKibQVqsnZingIhhD8wCfY9G1CR3rqF8ljZsuXFyS",
+	"Hu2PsTabgrCk0ZguppKzx4S+eJ10I1qH+z6kMAszVFOtBpgOY6d6OGTH2R0xp607R0J7L2zCRi5ZnO8A",
+	"pjTI7Ttw1cTSU9Yzmlh91dYLEzCgx8NrHlMktbTfZ9N4uUKXNJnEftf2NBRBAzVPhH2G2cgviE8XskGw",
+	"hiBGzECOmCQ03TCAQDAuN8ivUKvaACnW7Eo2XjITdWRHTOhZ8MgcmKeIJjRfsXpMZcH5BJZ6liz+SUN1",
+	"Ok2c9kNTXdOT1Clb6AbwoZgjKZF8GDIfhANh919WmIJnZ+JPTV/SLWDKFyWUmfjY3z7fZjAHNw15uNnI",
+	"ZKp6ogpacKJ3R6NAiHEdo97dFsB3Qow/Tr864MNpPzTwpd//MBhAstGtV9aCaYStaEz7lLQf7jWPmU9i",
+	"sX2yfAmhMyNmwxbUfEji99cHJkO26hGTLF5mSYbjNn0HL2D0U4al7EwrAVJ7ax8/FT67VG9xQNCZZvBO",
+	"tqN0AeBwSlcNgVTM6WL7oHQixzphC6KzYkFkQbjYBkA974twwLG4V0lsCQ74SgFLz35jEdDuTglh8ix2",
+	"y4NQuMUSBrdPXIrCZRLbnM2+0ZL5BrBh0ieWUBkYYISA7YHBY0gruqltroM6SiJYrRAsnP6xwn+lLulb",
+	"mKAAtWUTGXQ+EgEzQLEdMaaQQ5OXZV7fJGpeXpDStCO/ws2gQoeql+sCJ9jUONPUmeprCbAOWZwawXUq",
+	"h7YawaWYT1hRNtcdpp8yvdFTfDpy+KWRuu9Xzs5SJxSf7wBgOsfcTXfU6z/M4vsiOCWEP7KT1BRFuBY6",
+	"jS/OEIqhCJntBObxCM0w904PvC85kqDnJhMCvelxZHUWV9MKmeLufMTA2SUiMDLZ4hOXmL3TIK8ED4eE",
+	"x5p0Gs1f0SjFv9y4/3H65HG/qhr0MNLriUM8PdJiJNhCKAFybEyDJXLufUq0VjP5DQEUM6SW20cLOVfx",
+	"iEvcgWwKlmdjjEncmuvaCRMajZlvpYV1GwTcV7gUbcWajwQIhwnhLcIydmJ/0rCMU3xgPvaOX7MlvOzK",
+	"OhoMAQCP/3wbxvzzSFybJgFWr/vVMClZMMhCZFLKwQ2P5Q0hG+RtPjnc0a0QbJgoK/WEvzB1knsCM6Jd",
+	"yQBXWt57SHi7qc/n8/pARJP6LApYqGiOXx0UMh03H9qZBFKyqdPvBEOtI/yMpdUxP/C77inkWJ5iIukR",
+	"CUUd6sp0nwGE7m5xigBEkKhXNkMTqcYlCt96Cq0HnAKUOtCf90wInEewVoUP5BfUJ1BWFbvR3CepVSNi",
+	"pV6L+X2o0InClOYKaDouRyKKCdZO2IAhFf3SLm/sVyDPPI4nNyljtFyZuTLBBSbnzdP9GLpQZ6frYZVB",
+	"/ROr/ei8dgwhg/anLGKlehHpZutIdMl3VStTPNs+uL7hIZejTEGVbVp8+kIuibP6gcWnMGBdcFVPvRdh",
+	"PHoA8w7OsIQU9XgQECnIgEZbi3ehBApykr7eGrPj6lu6J11u0/WdrKMfHm/05fXK7T+V1w9wApACraeT",
+	"ZkDD67xZyGPv9xmFtvQenSix/VP0KVQLo72AdaDwGgzr7I69Hd1Q4qCpBq2Z+hwEJOAhkw3yBsqUqR86",
+	"DBQa2Whba18Es0koPTKHDi0ar02IjxgQtQPveIiqOOnPokhRzwa5eHNKdlsHTY98vHpTP8iFXJ7ihtRf",
+	"cTkVkleJqHQ9so3gyiKweUr8Pb38++ZAZ7kll0ZXnlnjVlQDAE3Iem+SdK3ZelkcnymwtEYgR2kcof35",
+	"e0hyTnfjG0l0tny4D5PszDPwZIAXQwVcgcF4p5DxXCTwYOgAs4UiFGOUIcuiTn7VJqpykwdUPwTlEmWE",
+	"nwVUJRryaybJRACRoSGGU43oNWuQk5hMhIzJTlO9ZiRmkRYnTRjkHvwWIbMRwqWt3cH/v2buweOECzxO",
+	"Vra1q1vLzNbtSxMrm2Th9jMPlk/8DEMYvraEAZx2ajTrLfJy60qagPkC6m5iAjSdb3MczpHDndvEWCLV",
+	"QIKhTlREGHOGdAEChZiveMlCQt8ONYUiAmMy8l0CeJJHHyY/qXKe94Plc6vP+BGd66hsayfXhIwlad3b",
+	"PKDPj0aznkyK92anVCaP5pNmJQv95aGnIZvb6Jty+uMkvF93VsvidzGtED72tNH3wcMmlgPhJbC8x4PB",
+	"S2wDmongHFK+Cb3QoIiNVstIx3t2nyXp3rMyAwbWSXzMnVbM0KrYyDNx5dqDV+YeWVHN4T1bH9PuzPW2",
+	"L+K+Z49TaWEV1DzJKgvzEKvGiIgENBzOsN5gVYBKcDVhFLiyelLpuSw6CYylQ8GkCUMHD7TWyEiVaAbr",
+	"gbyjfCN3MO7IV5JDg5N96kEOjrMtjXvg8fbCHVwhu5XycpaDe6mSU4T/JB64HAWCgJh09DSxS6d74QRj",
+	"FgS6MO5dQPo8jU1++hHC6wD2brkc6owPzm33ViKDl8QCbxmwMGp6NWVF0EHEsxMKLWjyTDlMDGRX6DcL",
+	"oVlYypxsS10RsHAyT59YPo7zdKUkkPgMba73+NJAnjRW9W1uDN2oESzzfLzXY9YFsidt78dFPZCtHwut",
+	"i2mQcL9CIt16RgI9OqFMAaPXbHngX4ZnpQyLYEskKzU09RfhJAnqlb4eZYq0qlE81t0JdDwLjcHFgEG/",
+	"AZUxlnUhfRoqkRFmWaRk79TlK7Mhj2Tmr8LVEn0P7CaY1EnDhTaRXhXjJkwQ9DbgSG3SuqCT0xAQZlaZ",
+	"gK+2AgwGFjwScDVxygPMgBBTFtplwqDlJYpWACwSi0roikDacGXBEhieXQYr9RBi9dpQhI89ITszrsYv",
+	"mprBzZYYmyM9rLaNukWw6cagvw33g7fEdHT3Y7p/5vCkLc3rH1OhmqgjakBj4ISODf5hfb9ENpl4JFzh",
+	"APaSVJA81hL0nowECYRkklAS8eEotjQoMYuTYAnjLXZQG11uUJEOT+m6unkLyErQOAcbFjpKdGgj29dB",
+	"Je7DLqeW8Fi2uTKkgqgFzU6fnn0OO1Sj6LZN8qjZchK2uVwI/zkdto32EF+z6J5sxQNJ76G99ebYrYvF",
+	"k09uVmpQ8LPVgv0/s0dBsgOPExCTHsDT7VSwdI5feYuCFMPWR7CsxzJ96PmXUFboVrA57iVP/tmzYDs9",
+	"C+4OBOUKx/aO+fNj0aEno3nc4ZwqNTT4hlHyHjnn48j0SyH26Tc3uC++8xyri1gCvbP7sTTZqyJKa3Lx",
+	"iHBfelgOVSsXDXIKpkedEKiTsXVnUFOnFaxvARvESot2WFm5jDGdcxt4lV3PWx76iWVbzaksySBi2Cl4",
+	"aQfE5QmpwYek37QreLWndkF9TbE2aKYKMhm74TJe1mJu6YzsUsq6oft/aillgCARPUQhZewmG4tZfwTF",
+	"4qaY8U2JadmeOr8CF7LSfpD1mhSxNFhRUV0N2Dq2gKUtmgUMAzTZDe3Hpi75NOJhn09pUAaryYDaGihz",
+	"njx0u3Q6WCcXJjLWKG0wtgJGV57OhXnmG0CH4AFdiHhIYIZyca6VaLCiT2I/eACJay0bxBNO4jnpB4/U",
+	"U7EfPOWGiu7ZfaUGihPfJxTQrhqarRIKg9RjHzO5ooy0LganxarBLIQnUQI0Do+Z1Pl8VukGux4Mek/m",
+	"KDT6jHCHYHjFgNFtRzO+F0S7epTKJ8Er1ufLCvD4+v62oiTn9ski1qpP+GxLok7VBp4PwgeUVHJfWvrm",
+	"PGZLSWAxHbOQ0LuVwE1g4wq8sSHyf3jrWtRoSU/PBz7pzw/PFp+M1aw6E6nW9fM/HUnvhdE8UntQN+g+",
+	"ffPZtgQjrP9Wh/Dq4dLaLzDwFMdtXS//Fcqm4GTK1F0rQWczAxYu4Z15jUMfvwJDRyzIgAcB4eEx0Sdm",
+	"CjqVtgFTD1bWw+Ezak9cczgVoZxNWKRLR5VPRpeTKpuSsdRUm9IPanTZlN6yhWseR1Ym3l+k6RKlpOxr",
+	"LLumw+yhsaCxtyYAWNr7bco7Y7bIt1Rb3RbxTIlg91rbyUaBspJ8d+uukwqlRPGihanPqMuUOiwPIxZM",
+	"Kzh+StAfgGS5Ie4HHHL/HO88YgN+823EycCmPZB5qp8hGHagjL5QhA64Ucky9YOmIvd9+N9KOA3s1+NY",
+	"p/Conq59qnR+X3sITRYBq+PfcskMH37+Bf5WsB08FKbCd/4MvNlO4M0dQafcvvAY0PD5MYjbk7EybHqU",
+	"lWwOfyL3/XHrx7E8lAL007c9PAS/ex7QpeYIFLDp8Fsjce9oqWoZ0CHpLXQwBg198vuMzbaiRvwo5mRA",
+	"o4IoA1142YiH/rrkrOSMf5+JmFZMtvgFxz6A3vmUFUnYhYdQJCdKKCqNb9AHVzx0uLH80AFglx/6FQ55",
+	"eBuDIxwHp5umwi2mpaYqCDBby+h3pZ746kNvYCkPFXxjQMOAor5QBEW4UcmocaWttX8aNdY478cxauBR",
+	"PV2jRun8vnajhvFoVES75bIdPpwE4PSU1lAfLmse/FIN+YE9HGd4cHwyK3wUjIKPl7cVAg4I0U4QvJ2m",
+	"lWPTA7iDUfDboPNKg0ZPV8trNpvm+70F0dHha5H+5SD4Bf5WMKc9FI+A7/xpTtuOOW0zolVuRXsMIPj8",
+	"GNz0yVjR1jzBSsazP1H5/rjY4xjPSuH46RvP7kOu0kzt+YRJSYesPPnt5YJ09aAO97tQhbS3IN0xW6Q/",
+	"wKyEXcq6YjCQLE7uQZIZn0A9DhmLKEmB6w4iMdHPxKJ7DEvV4dNz6FYQK5mST5hHerM4P57QQAoS0igS",
+	"c0JJIMQ4mRfyEeheHC6O0uI2IzGLGuSlHmXKCTIZE7MN2LZywCMjwVBQTbHQqm6Usr/bIKix4hywBXBM",
+	"2uQ9fwnLTooA6tei9DOlUmLByIl6ga7QpciRJPFcwBvhRZlu4sdkMIugDKdGSEnmlMcN8k6IsdrMibhm",
+	"UOIMNx5mrdWXHg8C5hNoLuOzgF+zaOFONXxvwOD+Sd4Foz7tBSxH+lw1ZnDz9G5ypZhBAym1P5ev3mJ2",
+	"mWQgZ0ZiNtSjTs7PSMTiWQQ180pjw1Kgzthj0s5hL95AE7CW+k/75BB/Wf+reZlMw/bBskzDZv0Qkw2P",
+	"lqQaZvfAnAlCzwgLynGJFYDpRIRDnYA6ZovSJlVjtihZHmSx1ndftFq5hTTbu/mVrJwrmsHU7IAUHEMq",
+	"J/M1pmuSUDZHeCQzy4GIJjSuHdV4GO+0cX58MpvUjvb39nb2YHr4u5lMjocxG0LFosLs3mAZTi4Njoiw",
+	"bC44oLKF7lTMwth8dAXgq1msIRh8G8ZoDcQPYPlTDIDGwGOYnxD0TOknfclV+wlurbAEXrLQ1+t5cqLh",
+	"E86901umdq+a0Nfa9qcvWJ/xqRMALwFctI3Poa5mbIYJR8pkjmynFnbo60KBBr7WANu1JL5YV8N2lzow",
+	"Yokt8Ow1dUFQKAaaF1AcKWqUB09NoHjJhjxEdpTIeppU0Djtp6+YhBWsDD3aSxow8rBfwrSUelNXW1Or",
+	"yjmTKaWyTkxLyzLE4MNOP5wTnegQYn/lrJdcBvEgZf19NDSvJcD8378/fbppNuufPt20m58+3bx4U1GM",
+	"+UEw6HCQKlfsmoVxRqw7JnMeSiKuWUS6sLOpsICaVbr6d1TG9dfqFfWzV7WSug+7zcP9aoUfGn8tkccq",
+	"NpyFxdRlHDE6yQpYcOcIg7I/hT6N6RH5cvspXLeh7CWLrllUl2rT4J2yQbr2y7tQuhc1LcoDImMa+tYg",
+	"DV3dI9JVs+gq9YASjaEe6XIfLkHZ64CqNwkyFOrMlMqVvsePxHTK/Mx7ul8+JRTqU+2IfKq12p9qt10y",
+	"H7FQN6dW50fmFGoHExmIefrKaSR6AZvkpnaOV1MbMm4vaFpKdeqLyUTtRsBDgKZoQVp7RJIxY1NdkT+p",
+	"WAxEaysVLmjct4gH6iELQqOIX7NNxAxNrqcBXdHL9hxGfFP13NWS7l8mhI1TcCwGg0wV0PKmw8j+cicU",
+	"8T6r94QYrzgnNe4lDPu2Dsus6wFOTH3KaLwi8D0yYoGPNpUggEub946uEEqEde03jCP6MyrIjgpyFr9f",
+	"JyhIsuhaIZ5ulrH84C5x8IkZ+59edTe7Hw8UeKNPjND0FMzBFw7T1f4AhnT0kEphOdllfkttp7Mre5xI",
+	"mtzuPt2QmtUT/dpja3KodTfMytoL8i+oWHjkjqiXffyJNY1+SgEK93Hy5eEL93Gqnx+VRD2ZOIWtHmSl",
+	"KIavFUXvm5s+TgTCalB9+qEI98qGsIVVuW06CLRCkegX2COtQU7SemojCs5w8za3u/vSfOubUvHe8Wum",
+	"V/ZAAv9CzCLoiAxdw8yeeyaqAuIo7JIzs3i0qu+ZeUkS+ctCvw59SGV56O/r0P+ghmx8rvfTmG6btAMX",
+	"9jr0me86WLgBXe14RGIFcFL3dxvMJPPTTpQhu4lNKAnZTjW816EP3WIBGpJOdD1Tm1aEbFMYWNX87iyW",
+	"6y3WKwKO3toNuCM894QkVw0Dy0TUrTXvfa39lWKQEgGZYt86p62NREsyN5Nuk/cXHYhfKK3Qo+4+JgtO",
+	"Z2FYH9ZQqtRTNmPTXhX4ulljz6co8+FSHinatAI8PdXuaQWj7UrIygpyMwhgWILOHzeKoIGn1oqhgifW",
+	"CKT6IaI8XC/H++VivdmsH92gF7FOLBA8sl5ZBngEa6J9G/ZvhDEH/l2IudxOwwMag1NbSRyVfFKzou8X",
+	"LjX68nolupzK6z8x5mljTMWAEX3aaZyIkla9WHgQn+WZ8IEODz9Fn8J2s71fbx7Wm62rZvMI/r/RbDb/",
+	"6SU32rkbENcrvVaz2VQvWC/WROnYkcIQ8kbpbhBhcWSl8RnhQwSziVL05lCEk0bIOQacBT4Mgt25EPMG",
+	"uXhzSnZbB02PfLx6Uz/I8bhT3Jz6Ky6nQvIq9nXXI9vggBmEhjjz08u/r4/Y6p2sP4t4vAAc7TEasah2",
+	"9NtnBVQ9Knkffnz2wB5iULkoJOBddIWDHjXgAYP8BIlxOTWvNouC2lHtOcCenmf+VZd8GNZnU8/SzlFj",
+	"sspnKiHdHYOPUqaXlQvMY8aQ5XzS1UA/LW8PoTPYGMmOyMferI5QeNof8dAEBihdw/RksgLy8gYoV8lY",
+	"GpPLV2+xTfI0EsOITrCbMYSjZSqK1uH1xZd8DLWDm0sRoKcn05pId6NyfV2YXlCwB9D62K6ckexr4Ho8",
+	"SWu268e6Bl6y0PcgIcYjc5D18zkPrqdOCyUh/z/2riZnYRAKXuVL13ON7xhdGGFBrJBQrXHRuxseYue1",
+	"NGHRuHKn/YF0GCiFefPYFLZ2x3urf0n4fB8ti/plp7+CX1adncN4G/En2hqqrfSyOnzGZf4wd42rUfA/",
+	"xhBLSI03yhqVqhMr1Fm6dAxDHrdP5uq8xFnRdxP0XBcqTTfWyYOrq/XYWQBFd7HPckn6WQ6vDFmxyWeG",
+	"xYEcZNwMjnSEigoDW+5AmSxBy9OwUheDJRrgMQ9abYPcJvlP/zm5BbSxvD6N7JMd0rxoW4huhh3cW/El",
+	"NL+KYI/OB2/TewGdZGD/0e8o+k3OPo4gTjNZ1BPutvg8vwIAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -135,6 +135,10 @@ type Tenants interface {
 	Member(ctx context.Context, tenantID, userID tenant.ID) (tenant.Member, error)
 	ChangeMember(ctx context.Context, tenantID, userID tenant.ID, role tenant.Role, want int64, may tenant.MemberCheck) (was, now tenant.Member, err error)
 	RemoveMember(ctx context.Context, tenantID, userID tenant.ID, want int64, may tenant.MemberCheck) error
+	Invite(ctx context.Context, tenantID tenant.ID, in tenant.Invitation) (i tenant.Invitation, token string, err error)
+	RenewInvitation(ctx context.Context, tenantID, id tenant.ID, want int64, may func(tenant.Invitation) error) (i tenant.Invitation, token string, err error)
+	InvitationByToken(ctx context.Context, token string) (tenant.Invitation, tenant.Tenant, error)
+	AcceptInvitation(ctx context.Context, i tenant.Invitation, userID tenant.ID) (tenant.Member, error)
 	ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error)
 	KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error)
 	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)
@@ -155,6 +159,7 @@ type Mailer interface {
 	PasswordChanged(ctx context.Context, to, locale string) error
 	EmailCode(ctx context.Context, to, locale, code string) error
 	EmailChanged(ctx context.Context, to, locale, newAddress, undoCode string) error
+	Invitation(ctx context.Context, to, locale, tenantName, token string) error
 }
 
 // Revocations remembers for a short time which sessions live, so that not

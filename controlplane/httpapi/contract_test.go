@@ -227,6 +227,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 		check(t, err)
 		other, err := apiclient.OK(b.sdk.GetMeWithResponse(t.Context()))
 		check(t, err)
+		invitation, err := s.invite(b, "c@example.com", "viewer")
+		check(t, err)
 		before, err := s.source.Desired(t.Context())
 		check(t, err)
 
@@ -250,6 +252,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 				id = rule.Id
 			} else if strings.Contains(op.path, "/members/") {
 				id = other.Id
+			} else if strings.Contains(op.path, "/invitations/{id}") {
+				id = invitation.Id
 			}
 			path := strings.NewReplacer("{ns}", b.NamespaceId, "{topic}", "hello", "{group}", "hello-group", "{id}", id).Replace(op.path)
 			path += map[string]string{"getClientConfig": "?language=go", "listAccess": "?resource=topic&name=hello"}[op.id]

@@ -23,6 +23,14 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		t, err := s.d.Tenants.Tenant(ctx, c.tenantID())
 		return tenantOut(t), err
 	},
+	"/v1/members/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		m, err := s.d.Tenants.Member(ctx, c.tenantID(), c.gin.Param("id"))
+		return memberOut(m), err
+	},
+	"/v1/invitations/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		i, err := s.d.Tenants.Invitation(ctx, c.tenantID(), c.gin.Param("id"))
+		return s.invitationOut(i), err
+	},
 	"/v1/service-accounts/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
 		a, err := s.d.Tenants.ServiceAccount(ctx, c.tenantID(), c.gin.Param("id"))
 		return serviceAccountOut(a), err

@@ -151,7 +151,11 @@ func rateHeaders(c *gin.Context, name string, r cache.Rate, d cache.Decision) {
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 func limited(name, scope string, r cache.Rate, d cache.Decision) error {
-	e := errs.E(errs.RateLimited, "too many requests: %g a second on average, %d at once; try again in %d s", r.PerSecond, r.Burst, max(1, seconds(d.RetryAfter)))
+	rate := fmt.Sprintf("%g a second", r.PerSecond)
+	if r.PerSecond < 1 {
+		rate = fmt.Sprintf("%g an hour", math.Round(r.PerSecond*3600))
+	}
+	e := errs.E(errs.RateLimited, "too many requests: %s on average, %d at once; try again in %d s", rate, r.Burst, max(1, seconds(d.RetryAfter)))
 	e.RetryAfter = max(time.Second, d.RetryAfter)
 	e.Quota = &errs.Quota{Name: "api_" + name, Scope: scope, Limit: int64(r.Burst), Used: int64(r.Burst)}
 	return e

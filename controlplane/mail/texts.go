@@ -26,6 +26,10 @@ var texts = map[string]map[string]text{
 		"en": {"Your Sluice code to set a new password: {code}", "Your code is {code}. Enter it in the console to set a new password. It works once, for 10 minutes.\n\n{url}/reset-password\n\nIf you did not ask for this, ignore this mail: nothing changes.\n"},
 		"zh": {"Sluice 重置密码验证码:{code}", "您的验证码是 {code}。请在控制台中输入它来设置新密码。验证码 10 分钟内有效,只能使用一次。\n\n{url}/reset-password\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
 	},
+	"invited": {
+		"en": {"You are invited to a Sluice tenant", "You are invited to join {tenant} on Sluice.\n\nAccept: {url}/invitations/accept?token={token}\n\nThe link works once, for 7 days. If you do not know who sent this, ignore this mail: nothing happens.\n"},
+		"zh": {"您收到加入 Sluice 租户的邀请", "您被邀请加入 Sluice 上的{tenant}。\n\n接受邀请:{url}/invitations/accept?token={token}\n\n链接 7 天内有效,只能使用一次。如果您不认识发送者,请忽略此邮件,不会有任何影响。\n"},
+	},
 	"changed": {
 		"en": {"Your Sluice password was changed", "The password of your Sluice account was changed just now, and all other sessions have ended.\n\nIf this was not you, set a new one at once: {url}/reset-password\n"},
 		"zh": {"您的 Sluice 密码已修改", "您的 Sluice 账号密码刚刚被修改,其他所有会话均已退出。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
@@ -77,4 +81,24 @@ func (m *Mailer) EmailCode(_ context.Context, to, locale, code string) error {
 // EmailChanged tells the old address of a change, and how to undo it.
 func (m *Mailer) EmailChanged(_ context.Context, to, locale, newAddress, undoCode string) error {
 	return m.send(m.compose("email_changed", locale, to, "{address}", newAddress, "{code}", undoCode))
+}
+
+// Invitation sends the link that makes its reader a member of a tenant.
+func (m *Mailer) Invitation(_ context.Context, to, locale, tenantName, token string) error {
+	return m.send(m.compose("invited", locale, to, "{tenant}", safeName(locale, tenantName), "{token}", token))
+}
+
+// safeName is a name that strangers chose, fit for a mail to people who never
+// asked for one: what a mail program could make a link of is left out.
+func safeName(locale, name string) string {
+	if strings.ContainsAny(name, "./:@。.") || strings.Contains(strings.ToLower(name), "www") {
+		if locale == "zh" {
+			return "一个租户"
+		}
+		return "a tenant"
+	}
+	if locale == "zh" {
+		return "“" + name + "”"
+	}
+	return `"` + name + `"`
 }

@@ -50,6 +50,7 @@ func (a *API) routes() *http.ServeMux {
 	m.HandleFunc("GET /v1/usage", a.usage)
 	m.HandleFunc("GET /v1/costs", a.costs)
 	a.memberRoutes(m)
+	a.invitationRoutes(m)
 	return m
 }
 

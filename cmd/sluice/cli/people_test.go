@@ -22,3 +22,17 @@ func TestGolden_members(t *testing.T) {
 	s.must("member", "list", "-o", "name")
 	s.golden("members")
 }
+
+func TestGolden_invitations(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	s.must("invitation", "create", "Ada@example.com", "--role", "developer", "--dry-run")
+	s.must("invitation", "create", "Ada@example.com", "--role", "developer", "--language", "zh")
+	s.run("invitation", "create", "ada@example.com")
+	s.must("invitation", "list", "--state", "pending")
+	s.must("invitation", "resend", "ada@example.com")
+	s.must("invitation", "get", "ada@example.com")
+	s.must("invitation", "delete", "ada@example.com")
+	s.run("invitation", "get", "ada@example.com")
+	s.golden("invitations")
+}

@@ -206,6 +206,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/invitations/look-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show the invitation of a token */
+        post: operations["lookUpInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/invitations/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept an invitation and sign in to its tenant
+         * @description The token is that of the mail and works once, for 7 days. A new person sends a password and a name. Whose address has an account sends the access token of their session, or its password.
+         */
+        post: operations["acceptInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/token": {
         parameters: {
             query?: never;
@@ -436,6 +473,68 @@ export interface paths {
          * @description Only owners make owners and change them, nobody gives more than they have, and the last owner stays one. Who loses a right is signed out of this tenant, and their API keys lose it too, on brokers within a second.
          */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List invitations */
+        get: operations["listInvitations"];
+        put?: never;
+        /**
+         * Invite a person by mail
+         * @description The mail has a link that works once, for 7 days. Whether the address has an account shows nowhere. Nobody gives more than they have. At most 30 an hour for a tenant, 5 for one address.
+         */
+        post: operations["createInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invitations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one invitation */
+        get: operations["getInvitation"];
+        put?: never;
+        post?: never;
+        /**
+         * Withdraw one invitation
+         * @description Its link works no more. Who has accepted stays a member.
+         */
+        delete: operations["deleteInvitation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invitations/{id}/actions/resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an invitation again
+         * @description The new link works for 7 days; the one before works no more.
+         */
+        post: operations["resendInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/service-accounts": {
@@ -1058,6 +1157,18 @@ export interface components {
          * @example ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
         SessionId: string;
+        /**
+         * @description Invitation id.
+         * @example inv_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        InvitationId: string;
+        /**
+         * @description Id of a member or of a service account.
+         * @example usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        PrincipalId: string;
+        /** @description The token in the link of an invitation. */
+        InvitationToken: string;
         /**
          * @description Service account id.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -1914,6 +2025,94 @@ export interface components {
         MemberList: {
             items: components["schemas"]["Member"][];
             next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description How far an invitation is.
+         * @enum {string}
+         */
+        InvitationState: "pending" | "accepted" | "expired";
+        /**
+         * @description A mail that asks a person to become a member.
+         * @example {
+         *       "id": "inv_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "email": "grace@example.com",
+         *       "role": "developer",
+         *       "state": "pending",
+         *       "locale": "en",
+         *       "invited_by": "usr_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "sent_at": "2026-09-01T08:00:00.000Z",
+         *       "expires_at": "2026-09-08T08:00:00.000Z",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:00.000Z",
+         *       "revision": 1
+         *     }
+         */
+        Invitation: {
+            id: components["schemas"]["InvitationId"];
+            email: components["schemas"]["Email"];
+            role: components["schemas"]["Role"];
+            state: components["schemas"]["InvitationState"];
+            locale: components["schemas"]["Locale"];
+            invited_by: components["schemas"]["PrincipalId"];
+            sent_at: components["schemas"]["Time"];
+            expires_at: components["schemas"]["Time"];
+            accepted_at?: components["schemas"]["Time"];
+            accepted_by?: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new invitation; an address has one that is pending.
+         * @example {
+         *       "email": "grace@example.com",
+         *       "role": "developer"
+         *     }
+         */
+        InvitationCreate: {
+            email: components["schemas"]["Email"];
+            role: components["schemas"]["Role"];
+            locale?: components["schemas"]["Locale"];
+        };
+        /** @description One page of Invitation objects, in a stable order. */
+        InvitationList: {
+            items: components["schemas"]["Invitation"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /** @description The invitation to show. */
+        InvitationLookUp: {
+            token: components["schemas"]["InvitationToken"];
+        };
+        /**
+         * @description What the holder of a token is invited to.
+         * @example {
+         *       "tenant_id": "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "tenant_name": "Example Ltd",
+         *       "email": "grace@example.com",
+         *       "role": "developer",
+         *       "has_account": false,
+         *       "expires_at": "2026-09-08T08:00:00.000Z"
+         *     }
+         */
+        InvitationOffer: {
+            tenant_id: components["schemas"]["TenantId"];
+            tenant_name: components["schemas"]["DisplayName"];
+            email: components["schemas"]["Email"];
+            role: components["schemas"]["Role"];
+            /** @description The address has an account; to accept takes its session or its password. */
+            has_account: boolean;
+            expires_at: components["schemas"]["Time"];
+        };
+        /** @description Accepts an invitation. */
+        InvitationAccept: {
+            token: components["schemas"]["InvitationToken"];
+            /**
+             * Format: password
+             * @description Of a new account, at least 10 characters; or that of the account of the invited address.
+             */
+            password?: string;
+            name?: components["schemas"]["DisplayName"];
+            locale?: components["schemas"]["Locale"];
         };
         /**
          * @description A machine that owns API keys.
@@ -3660,6 +3859,8 @@ export interface components {
         ApiKeyParam: components["schemas"]["ApiKeyId"];
         /** @description User id of a member. */
         MemberParam: components["schemas"]["UserId"];
+        /** @description Invitation id. */
+        InvitationParam: components["schemas"]["InvitationId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
         /** @description Session id. */
@@ -3994,6 +4195,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionsEnded"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    lookUpInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationLookUp"];
+            };
+        };
+        responses: {
+            /** @description What the holder of the token is invited to. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationOffer"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    acceptInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationAccept"];
+            };
+        };
+        responses: {
+            /** @description A member now, and signed in to the tenant. Sets the refresh cookie. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -4442,6 +4699,161 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Member"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listInvitations: {
+        parameters: {
+            query?: {
+                /** @description Only invitations of this address. */
+                email?: components["schemas"]["Email"];
+                /** @description Only invitations in this state. */
+                state?: components["schemas"]["InvitationState"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createInvitation: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept and no mail is sent. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            /** @description Invited. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getInvitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Invitation id. */
+                id: components["parameters"]["InvitationParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteInvitation: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Invitation id. */
+                id: components["parameters"]["InvitationParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    resendInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Invitation id. */
+                id: components["parameters"]["InvitationParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sent. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
                 };
             };
             default: components["responses"]["Failure"];

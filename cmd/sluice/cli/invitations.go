@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/apiclient"
+)
+
+var invitationView = view[api.Invitation]{name: func(i api.Invitation) string { return i.Id }, columns: []column[api.Invitation]{
+	{title: "id", value: func(i api.Invitation) string { return i.Id }},
+	{title: "email", value: func(i api.Invitation) string { return i.Email }},
+	{title: "role", value: func(i api.Invitation) string { return string(i.Role) }},
+	{title: "state", value: func(i api.Invitation) string { return string(i.State) }},
+	{title: "expires_at", value: func(i api.Invitation) string { return i.ExpiresAt.String() }},
+	{title: "sent_at", detail: true, value: func(i api.Invitation) string { return i.SentAt.String() }},
+	{title: "invited_by", detail: true, value: func(i api.Invitation) string { return i.InvitedBy }},
+	{title: "accepted_by", detail: true, value: func(i api.Invitation) string { return deref(i.AcceptedBy) }},
+}}
+
+func (a *app) invitationCommand() *cobra.Command {
+	return a.parent("invitation", "Invitations of people to the tenant, by mail", a.invitationList(), a.invitationGet(), a.invitationCreate(), a.invitationResend(), a.invitationDelete())
+}
+
+func (a *app) invitations(ctx context.Context, state *api.InvitationState) ([]api.Invitation, error) {
+	c, err := a.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items, err := collect(apiclient.All(func(token *string) ([]api.Invitation, *string, error) {
+		page, err := apiclient.OK(c.ListInvitationsWithResponse(ctx, &api.ListInvitationsParams{State: state, PageToken: token, PageSize: fullPage()}))
+		return page.Items, page.NextPageToken, err
+	}))
+	if err != nil {
+		return nil, doing("list invitations", err)
+	}
+	return items, nil
+}
+
+// findInvitation finds an invitation by id, or a pending one by mail address.
+func (a *app) findInvitation(ctx context.Context, which string) (string, error) {
+	if !strings.Contains(which, "@") {
+		_, err := a.client(ctx)
+		return which, err
+	}
+	items, err := a.invitations(ctx, ptr(api.InvitationPending))
+	if err != nil {
+		return "", err
+	}
+	for _, i := range items {
+		if strings.EqualFold(i.Email, which) {
+			return i.Id, nil
+		}
+	}
+	return "", &Error{Exit: exitNotFound, What: "there is no invitation of " + which, Why: "none is pending for that address", Fix: "See: sluice invitation list"}
+}
+
+func (a *app) invitationList() *cobra.Command {
+	var state string
+	c := a.command("list", "List invitations", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		items, err := a.invitations(ctx, given(cmd.Flags(), "state", api.InvitationState(state)))
+		if err != nil {
+			return err
+		}
+		return showList(a, invitationView, items)
+	})
+	c.Flags().StringVar(&state, "state", "", "only those in this state: pending, accepted or expired")
+	return c
+}
+
+func (a *app) invitationGet() *cobra.Command {
+	return a.command("get INVITATION", "Show an invitation, by id or mail address", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		id, err := a.findInvitation(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		i, err := apiclient.OK(a.sdk.GetInvitationWithResponse(ctx, id))
+		if err != nil {
+			return doing("read invitation "+args[0], err)
+		}
+		return showOne(a, invitationView, i)
+	})
+}
+
+func (a *app) invitationCreate() *cobra.Command {
+	var role, locale string
+	c := a.command("create EMAIL", "Invite a person by mail; the link works for 7 days", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		i, err := written(c.CreateInvitationWithResponse(ctx, &api.CreateInvitationParams{DryRun: a.dry()},
+			api.InvitationCreate{Email: args[0], Role: api.Role(role), Locale: given(cmd.Flags(), "language", api.Locale(locale))}))
+		if err != nil {
+			return doing("invite "+args[0], err)
+		}
+		a.noted()
+		return showOne(a, invitationView, i)
+	})
+	c.Flags().StringVar(&role, "role", "viewer", "role in the whole tenant: owner, admin, developer, viewer, billing or none")
+	c.Flags().StringVar(&locale, "language", "en", "language of the mail: en or zh")
+	return a.writes(c)
+}
+
+func (a *app) invitationResend() *cobra.Command {
+	return a.command("resend INVITATION", "Send an invitation again; the link before works no more", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		id, err := a.findInvitation(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		i, err := apiclient.OK(a.sdk.ResendInvitationWithResponse(ctx, id, nil))
+		if err != nil {
+			return doing("send invitation "+args[0]+" again", err)
+		}
+		return showOne(a, invitationView, i)
+	})
+}
+
+func (a *app) invitationDelete() *cobra.Command {
+	return a.writes(a.command("delete INVITATION", "Withdraw an invitation, by id or mail address", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		id, err := a.findInvitation(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if err := apiclient.Done(a.sdk.DeleteInvitationWithResponse(ctx, id, &api.DeleteInvitationParams{DryRun: a.dry()})); err != nil {
+			return doing("withdraw invitation "+args[0], err)
+		}
+		a.noted()
+		return nil
+	}))
+}

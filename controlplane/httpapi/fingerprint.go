@@ -39,10 +39,6 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		k, err := s.d.Tenants.Key(ctx, c.tenantID(), c.gin.Param("id"))
 		return s.keyOut(k), err
 	},
-	"/v1/members/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
-		m, err := s.d.Tenants.Member(ctx, c.tenantID(), c.gin.Param("id"))
-		return memberOut(m), err
-	},
 	"/v1/namespaces/{ns}": func(ctx context.Context, s *server, c *call) (any, error) {
 		n, err := s.d.Tenants.Namespace(ctx, c.tenantID(), c.gin.Param("ns"))
 		if err != nil {

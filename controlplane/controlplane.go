@@ -108,6 +108,7 @@ type Server struct {
 	jobs      *jobs.Table
 	usage     *billingdb.Store
 	catalog   *catalog.Service
+	tenants   *tenant.Service
 	handler   http.Handler
 	operator  http.Handler
 }
@@ -200,7 +201,12 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	}, source, s.nameServers(), s.brokers())
 	s.bell = newBell(s.fleet, s.cache)
 
-	tenants := tenant.New(tenant.Deps{Store: tenantStore, Keyring: keyring, Now: now, Wake: s.bell.Wake})
+	audit := controldb.NewAudit(s.db)
+	s.tenants = tenant.New(tenant.Deps{Store: tenantStore, Keyring: keyring, Now: now, Wake: s.bell.Wake,
+		Leaked: func(ctx context.Context, k tenant.APIKey, r tenant.LeakReport) error {
+			return errors.Join(authService.WarnOfLeak(ctx, k), audit.Append(ctx, controldb.LeakEvent(k, r, now())))
+		}})
+	tenants := s.tenants
 	s.catalog = catalog.New(controldb.New(s.db, tenantStore), s.bell, now)
 	authService = auth.New(auth.Config{Issuer: issuer}, auth.Deps{
 		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
@@ -213,16 +219,18 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Catalog: s.catalog, Judges: fleet.Judge,
 		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
-		Tx:       s.db, Idempotency: idempotency, Audit: controldb.NewAudit(s.db), Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,
+		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,
 		Console: s.deps.Console, Observe: httpMetrics(s.deps.Metrics), Now: now, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	s.operator = httpapi.NewOperator(httpapi.OperatorDeps{Tenants: tenants, Tx: s.db, Audit: controldb.NewAudit(s.db), Now: now, Logger: log})
-	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Now: now, Logger: log, KeyUsed: tenantStore.TouchKey}, s.reporters(), s.usage, s.usage)
+	s.operator = httpapi.NewOperator(httpapi.OperatorDeps{Tenants: tenants, Tx: s.db, Audit: audit, Now: now, Logger: log})
+	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Now: now, Logger: log, KeyUsed: func(ctx context.Context, u collect.KeyUse) error {
+		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
+	}}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
-		RotateKeys: authService.RotateKeys, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
+		RotateKeys: authService.RotateKeys, Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err
@@ -277,6 +285,9 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error { return s.jobs.Run(ctx) })
 	g.Go(func() error { return s.mailer.Run(ctx) })
 	g.Go(func() error { return s.bell.run(ctx) })
+	g.Go(func() error {
+		return s.tenants.RunLeaks(ctx, func(err error) { s.deps.Logger.Error("leak reports not looked up; trying again", "err", err) })
+	})
 	g.Go(func() error { return s.lead(ctx) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err

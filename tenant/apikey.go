@@ -21,6 +21,17 @@ const (
 	KeyRevoked  KeyState = "revoked"
 )
 
+// KeyLeaked is why a key was revoked whose secret was found in public.
+const KeyLeaked = "leaked"
+
+// KeyUse is what a key was used for.
+type KeyUse struct {
+	At        time.Time
+	Address   string
+	Operation string // of the API: an operationId; on the message path: PUB, SUB, MANAGE or DESCRIBE
+	Topic     string // bare; on the message path, where there was one
+}
+
 // Permission on the message path.
 type Permission string
 
@@ -55,27 +66,30 @@ type Scope struct {
 
 // APIKey is a credential of a member or a service account.
 type APIKey struct {
-	TenantID     ID
-	ID           ID
-	OwnerID      ID // usr_… or sa_…
-	Name         string
-	Description  string
-	Scopes       []Scope
-	ControlRole  Role // role on the control plane; empty means none
-	AllowedCIDRs []netip.Prefix
-	Disabled     bool
-	ExpiresAt    *time.Time    // as its owner set it; see Ends
-	MaxAge       time.Duration // what the tenant demanded when the key was read; 0: no limit
-	RevokedAt    *time.Time
-	LastUsedAt   *time.Time
-	Replaces     ID     // key that a rotation made this one from
-	ReplacedBy   ID     // key that a rotation made from this one
-	Hint         string // last 4 characters of the secret
-	Sealed       []byte // the secret, sealed by the tenant's data key
-	Status       Status
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-	Revision     int64
+	TenantID      ID
+	ID            ID
+	OwnerID       ID // usr_… or sa_…
+	Name          string
+	Description   string
+	Scopes        []Scope
+	ControlRole   Role // role on the control plane; empty means none
+	AllowedCIDRs  []netip.Prefix
+	Disabled      bool
+	ExpiresAt     *time.Time    // as its owner set it; see Ends
+	MaxAge        time.Duration // what the tenant demanded when the key was read; 0: no limit
+	RevokedAt     *time.Time
+	RevokedReason string // KeyLeaked, or empty
+	LastUsedAt    *time.Time
+	LastUse       KeyUse // what goes with LastUsedAt
+	Replaces      ID     // key that a rotation made this one from
+	ReplacedBy    ID     // key that a rotation made from this one
+	Hint          string // last 4 characters of the secret
+	Sealed        []byte // the secret, sealed by the tenant's data key
+	Fingerprint   []byte // of the secret, by Keyring.Fingerprint
+	Status        Status
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	Revision      int64
 }
 
 // Ends is when the key stops working: what its owner set, or earlier the

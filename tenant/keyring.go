@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -109,6 +110,14 @@ func (k *Keyring) Derive(purpose string) []byte {
 		panic("tenant: derive key: " + err.Error()) // only for absurd lengths
 	}
 	return key
+}
+
+// Fingerprint is by what a secret is found again: nobody without the master key
+// can tell secrets by it, or try guesses.
+func (k *Keyring) Fingerprint(secret string) []byte {
+	h := hmac.New(sha256.New, k.Derive("fingerprints of secrets"))
+	h.Write([]byte(secret))
+	return h.Sum(nil)
 }
 
 // NewDataKey makes a sealed data key for a tenant.

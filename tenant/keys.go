@@ -93,7 +93,7 @@ func (s *Service) createKey(ctx context.Context, k APIKey, brought string) (APIK
 	} else if err := CheckSecret("secret", brought); err != nil {
 		return k, "", err
 	}
-	k.Sealed = box.Seal(k.ID, secret)
+	k.Sealed, k.Fingerprint = box.Seal(k.ID, secret), s.keyring.Fingerprint(secret)
 	if err := s.store.CreateKey(ctx, k); err != nil {
 		return k, "", err
 	}
@@ -196,6 +196,7 @@ func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, in KeyRotate, 
 		}
 		fresh := old
 		fresh.ID, fresh.Replaces, fresh.ReplacedBy, fresh.LastUsedAt = NewKeyID(), old.ID, "", nil
+		fresh.LastUse = KeyUse{}
 		fresh.ExpiresAt, fresh.Status, fresh.Hint = in.ExpiresAt, Status{Phase: PhasePending}, ""
 		fresh.CreatedAt, fresh.UpdatedAt, fresh.Revision = now, now, 1
 		if fresh.ExpiresAt == nil {
@@ -372,13 +373,14 @@ func (s *Service) KeyAndState(ctx context.Context, tenantID, id ID) (APIKey, Key
 // usedEvery bounds how often the last use of a key is written.
 const usedEvery = time.Minute
 
-// KeyUsed notes that a key was used; at most once a minute it is written.
-func (s *Service) KeyUsed(ctx context.Context, k APIKey) error {
-	now := s.time()
-	if k.LastUsedAt != nil && now.Sub(*k.LastUsedAt) < usedEvery {
+// KeyUsed notes that a key was used on the API; at most once a minute it is
+// written.
+func (s *Service) KeyUsed(ctx context.Context, k APIKey, use KeyUse) error {
+	use.At = s.time()
+	if k.LastUsedAt != nil && use.At.Sub(*k.LastUsedAt) < usedEvery {
 		return nil
 	}
-	return s.store.TouchKey(ctx, k.TenantID, k.ID, now)
+	return s.store.TouchKey(ctx, k.TenantID, k.ID, use)
 }
 
 // missing turns NotFound of something that an input names into Invalid.

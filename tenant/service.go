@@ -67,7 +67,18 @@ type Store interface {
 	UpdateKey(ctx context.Context, k APIKey) error
 	// KeyByID finds a key of any tenant, a deleted one too.
 	KeyByID(ctx context.Context, id ID) (APIKey, error)
-	TouchKey(ctx context.Context, tenantID, id ID, at time.Time) error
+	// TouchKey writes the last use, unless a later one is known.
+	TouchKey(ctx context.Context, tenantID, id ID, use KeyUse) error
+	// KeysByFingerprint finds keys of all tenants by their secret.
+	KeysByFingerprint(ctx context.Context, fingerprint []byte) ([]APIKey, error)
+	// KeysWithoutFingerprint lists keys of all tenants from before there were
+	// fingerprints.
+	KeysWithoutFingerprint(ctx context.Context, after ID, limit int) ([]APIKey, error)
+	SetFingerprint(ctx context.Context, tenantID, id ID, fingerprint []byte) error
+	AddLeakReport(ctx context.Context, r LeakReport) error
+	LeakReports(ctx context.Context, limit int) ([]LeakReport, error)
+	// TakeLeakReport reports whether this call removed it.
+	TakeLeakReport(ctx context.Context, id ID) (bool, error)
 
 	CreateRule(ctx context.Context, r Rule) error
 	Rule(ctx context.Context, tenantID, namespaceID, id ID) (Rule, error)
@@ -114,6 +125,9 @@ type Deps struct {
 	Keyring *Keyring
 	Now     func() time.Time
 	Wake    func(namespaceID ID) // after a commit that brokers must learn of; nil: nobody
+	// Leaked is told, in the transaction, of a key that was revoked because its
+	// secret was reported; nil: nobody.
+	Leaked func(ctx context.Context, k APIKey, r LeakReport) error
 }
 
 // Service holds the rules of tenants. It may be used by any number of
@@ -124,11 +138,16 @@ type Service struct {
 	keyring *Keyring
 	now     func() time.Time
 	wake    func(ID)
+	leaked  func(ctx context.Context, k APIKey, r LeakReport) error
+	reports chan struct{} // rings when leaks were reported
 }
 
 // New makes a Service.
 func New(d Deps) *Service {
-	s := &Service{store: d.Store, keyring: d.Keyring, now: d.Now, wake: d.Wake}
+	s := &Service{store: d.Store, keyring: d.Keyring, now: d.Now, wake: d.Wake, leaked: d.Leaked, reports: make(chan struct{}, 1)}
+	if s.leaked == nil {
+		s.leaked = func(context.Context, APIKey, LeakReport) error { return nil }
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

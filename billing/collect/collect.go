@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/billing"
@@ -38,6 +37,9 @@ type Tenants interface {
 	TenantOf(ctx context.Context, namespaceID string) (string, error)
 }
 
+// KeyUse is what a broker tells of the last use of an API key.
+type KeyUse = meter.KeyUse
+
 // Config of a Collector.
 type Config struct {
 	Secret   []byte        // key of the reports' signatures
@@ -45,9 +47,8 @@ type Config struct {
 	Timeout  time.Duration // of one call to a broker; default 10 s
 	Now      func() time.Time
 	Logger   *slog.Logger
-	// KeyUsed, if set, is told that an API key was used on the message path, about
-	// once a minute for each.
-	KeyUsed func(ctx context.Context, tenantID, keyID string, at time.Time) error
+	// KeyUsed, if set, is told of API keys that were used on the message path.
+	KeyUsed func(ctx context.Context, u meter.KeyUse) error
 }
 
 // Collector pulls from a fixed set of brokers.
@@ -57,7 +58,6 @@ type Collector struct {
 	store   Store
 	tenants Tenants
 	known   map[string]string // namespace to tenant; ids are never used again
-	used    map[string]int64  // last minute that KeyUsed was told of, by key
 }
 
 // New makes a Collector; Run starts it.
@@ -68,7 +68,7 @@ func New(cfg Config, brokers []Broker, store Store, tenants Tenants) *Collector 
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-	return &Collector{cfg: cfg, brokers: brokers, store: store, tenants: tenants, known: map[string]string{}, used: map[string]int64{}}
+	return &Collector{cfg: cfg, brokers: brokers, store: store, tenants: tenants, known: map[string]string{}}
 }
 
 // Run collects until ctx ends. A broker that does not answer is asked again in
@@ -145,9 +145,9 @@ func (c *Collector) pull(ctx context.Context, b Broker) (more bool, err error) {
 		if err := c.store.Merge(ctx, src, cells); err != nil {
 			return false, err
 		}
-		c.noteKeys(ctx, cells)
 		more = more || s.More
 	}
+	c.noteKeys(ctx, r.KeyUses)
 	return more, b.AckUsage(callCtx, r.Sequence)
 }
 
@@ -178,32 +178,18 @@ func (c *Collector) cells(ctx context.Context, s meter.SourceReport) ([]billingd
 	return out, nil
 }
 
-// apiKeyPrefix tells keys from people, who also use the message path.
-const apiKeyPrefix = "slk_"
-
-// noteKeys tells which keys were used. Usage knows the minute; a use in the
-// running one is told as now. What fails is told again in the next minute.
-func (c *Collector) noteKeys(ctx context.Context, cells []billingdb.MinuteCell) {
+// noteKeys tells which keys were used. A broker's clock may run ahead: nothing
+// was used in the future.
+func (c *Collector) noteKeys(ctx context.Context, uses []meter.KeyUse) {
 	if c.cfg.KeyUsed == nil {
 		return
 	}
-	for i := range cells {
-		cell := &cells[i]
-		id := cell.Cell.APIKeyID
-		if !strings.HasPrefix(id, apiKeyPrefix) || cell.Minute <= c.used[id] || cell.TenantID == UnknownTenant {
-			continue
+	now := c.cfg.Now().UnixMilli()
+	for _, u := range uses {
+		u.At = min(u.At, now)
+		if err := c.cfg.KeyUsed(ctx, u); err != nil {
+			c.cfg.Logger.Warn("last use of an API key was not noted", "key", u.KeyID, "err", err)
 		}
-		if cell.Counts[billing.Calls]+cell.Counts[billing.MessagesIn]+cell.Counts[billing.MessagesOut] == 0 {
-			continue
-		}
-		at := time.UnixMilli((cell.Minute+1)*60_000 - 1)
-		if now := c.cfg.Now(); now.Before(at) {
-			at = now
-		}
-		if err := c.cfg.KeyUsed(ctx, cell.TenantID, id, at); err != nil {
-			c.cfg.Logger.Warn("last use of an API key was not noted", "key", id, "err", err)
-		}
-		c.used[id] = cell.Minute
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 // the conversions forget shows here.
 func TestApiKeyKeepsEveryField(t *testing.T) {
 	now, text, role := api.NewTimestamp(time.Unix(1_800_000_000, 0)), "key_1", api.ControlRole("viewer")
+	reason := api.ApiKeyLeaked
 	key := api.ApiKey{
+		LastUsed: &api.ApiKeyUse{At: now}, RevokedReason: &reason,
 		Id: "id", OwnerId: "owner", Name: "name", Description: "description", Scopes: []api.ApiKeyScope{{NamespaceId: "ns"}}, ControlRole: &role,
 		AllowedCidrs: []api.Cidr{"10.0.0.0/8"}, ExpiresAt: &now, Disabled: true, State: "active", Hint: "hint", LastUsedAt: &now, RevokedAt: &now,
 		ReplacesKeyId: &text, ReplacedByKeyId: &text, Status: api.ResourceStatus{Phase: "ready"}, CreatedAt: now, UpdatedAt: now, Revision: 7,

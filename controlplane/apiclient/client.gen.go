@@ -120,6 +120,20 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKey(ctx context.Context, params *CreateApiKeyParams, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReportLeakWithBody Report secrets that were found in public
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+	ReportLeakWithBody(ctx context.Context, params *ReportLeakParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportLeak Report secrets that were found in public
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+	ReportLeak(ctx context.Context, params *ReportLeakParams, body ReportLeakJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteApiKey Delete one API key
 	//
 	// Corresponds with DELETE /v1/api-keys/{id} (the `DeleteApiKey` operationId).
@@ -961,6 +975,40 @@ func (c *Client) CreateApiKeyWithBody(ctx context.Context, params *CreateApiKeyP
 // Corresponds with POST /v1/api-keys (the `CreateApiKey` operationId).
 func (c *Client) CreateApiKey(ctx context.Context, params *CreateApiKeyParams, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateApiKeyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportLeakWithBody Report secrets that were found in public
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+func (c *Client) ReportLeakWithBody(ctx context.Context, params *ReportLeakParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportLeakRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportLeak Report secrets that were found in public
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+func (c *Client) ReportLeak(ctx context.Context, params *ReportLeakParams, body ReportLeakJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportLeakRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3114,6 +3162,61 @@ func NewCreateApiKeyRequestWithBody(server string, params *CreateApiKeyParams, c
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReportLeakRequest calls the generic ReportLeak builder with application/json body
+func NewReportLeakRequest(server string, params *ReportLeakParams, body ReportLeakJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReportLeakRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewReportLeakRequestWithBody constructs an http.Request for the ReportLeak method, with any body, and a specified content type
+func NewReportLeakRequestWithBody(server string, params *ReportLeakParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/api-keys/actions/report-leak")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
@@ -9146,6 +9249,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/api-keys (the `CreateApiKey` operationId).
 	CreateApiKeyWithResponse(ctx context.Context, params *CreateApiKeyParams, body CreateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateApiKeyResponse, error)
 
+	// ReportLeakWithBodyWithResponse Report secrets that were found in public
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+	ReportLeakWithBodyWithResponse(ctx context.Context, params *ReportLeakParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportLeakResponse, error)
+
+	// ReportLeakWithResponse Report secrets that were found in public
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+	ReportLeakWithResponse(ctx context.Context, params *ReportLeakParams, body ReportLeakJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportLeakResponse, error)
+
 	// DeleteApiKeyWithResponse Delete one API key
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -10206,6 +10323,54 @@ func (r CreateApiKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateApiKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReportLeakResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LeakReceipt
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReportLeakResponse) GetJSON202() *LeakReceipt {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReportLeakResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReportLeakResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReportLeakResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReportLeakResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReportLeakResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14285,6 +14450,32 @@ func (c *ClientWithResponses) CreateApiKeyWithResponse(ctx context.Context, para
 	return ParseCreateApiKeyResponse(rsp)
 }
 
+// ReportLeakWithBodyWithResponse Report secrets that were found in public
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+func (c *ClientWithResponses) ReportLeakWithBodyWithResponse(ctx context.Context, params *ReportLeakParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportLeakResponse, error) {
+	rsp, err := c.ReportLeakWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportLeakResponse(rsp)
+}
+
+// ReportLeakWithResponse Report secrets that were found in public
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/api-keys/actions/report-leak (the `ReportLeak` operationId).
+func (c *ClientWithResponses) ReportLeakWithResponse(ctx context.Context, params *ReportLeakParams, body ReportLeakJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportLeakResponse, error) {
+	rsp, err := c.ReportLeak(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportLeakResponse(rsp)
+}
+
 // DeleteApiKeyWithResponse Delete one API key
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15975,6 +16166,39 @@ func ParseCreateApiKeyResponse(rsp *http.Response) (*CreateApiKeyResponse, error
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReportLeakResponse parses an HTTP response from a ReportLeakWithResponse call
+func ParseReportLeakResponse(rsp *http.Response) (*ReportLeakResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReportLeakResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LeakReceipt
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

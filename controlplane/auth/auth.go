@@ -142,7 +142,8 @@ type Tenants interface {
 	ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error)
 	KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error)
 	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)
-	KeyUsed(ctx context.Context, k tenant.APIKey) error
+	KeyUsed(ctx context.Context, k tenant.APIKey, use tenant.KeyUse) error
+	Members(ctx context.Context, tenantID tenant.ID, p tenant.Page) ([]tenant.Member, error)
 }
 
 // Founder makes everything that a new tenant starts with, in the transaction
@@ -160,6 +161,7 @@ type Mailer interface {
 	EmailCode(ctx context.Context, to, locale, code string) error
 	EmailChanged(ctx context.Context, to, locale, newAddress, undoCode string) error
 	Invitation(ctx context.Context, to, locale, tenantName, token string) error
+	KeyLeaked(ctx context.Context, to, locale, tenantName, keyID, keyName string) error
 }
 
 // Revocations remembers for a short time which sessions live, so that not

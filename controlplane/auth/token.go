@@ -424,7 +424,8 @@ func (s *Service) usable(ctx context.Context, k tenant.APIKey, from netip.Addr) 
 		}
 		owner, ceiling = m.Name, m.Role
 	}
-	if err := s.d.Tenants.KeyUsed(ctx, k); err != nil {
+	operation, _ := ctx.Value(operationKey{}).(string)
+	if err := s.d.Tenants.KeyUsed(ctx, k, tenant.KeyUse{Address: from.Unmap().String(), Operation: operation}); err != nil {
 		s.d.Logger.Warn("last use of key not noted", "key", k.ID, "err", err)
 	}
 	return owner, ceiling, nil

@@ -122,3 +122,9 @@ func (r auditRow) event() AuditEvent {
 		Denied: r.Decision == decisionDenied, Reason: r.Reason, RequestID: r.RequestID,
 		BeforeHash: r.BeforeHash, AfterHash: r.AfterHash}
 }
+
+// LeakEvent is the revocation of a key whose secret was reported.
+func LeakEvent(k tenant.APIKey, r tenant.LeakReport, at time.Time) AuditEvent {
+	return AuditEvent{ID: tenant.NewID("evt_", at), TenantID: k.TenantID, At: at, ActorType: "system", ActorID: "leak_report", SourceIP: r.Address,
+		Action: "reportLeak", TargetType: "api_key", TargetID: k.ID, RequestID: r.ID}
+}

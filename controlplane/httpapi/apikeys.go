@@ -18,6 +18,10 @@ func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 		ControlRole: some(api.ControlRole(k.ControlRole)), ExpiresAt: atPtr(k.Ends()), Disabled: k.Disabled, State: api.ApiKeyState(k.State(s.d.Now())),
 		Hint: k.Hint, LastUsedAt: atPtr(k.LastUsedAt), RevokedAt: atPtr(k.RevokedAt), ReplacesKeyId: some(k.Replaces), ReplacedByKeyId: some(k.ReplacedBy),
 		Status: status(k.Status), CreatedAt: at(k.CreatedAt), UpdatedAt: at(k.UpdatedAt), Revision: k.Revision}
+	if k.LastUsedAt != nil {
+		out.LastUsed = &api.ApiKeyUse{At: at(k.LastUse.At), Address: some(k.LastUse.Address), Operation: some(k.LastUse.Operation), Topic: some(k.LastUse.Topic)}
+	}
+	out.RevokedReason = some(api.ApiKeyRevokedReason(k.RevokedReason))
 	for _, sc := range k.Scopes {
 		scope := api.ApiKeyScope{NamespaceId: sc.NamespaceID, Permissions: strs[tenant.Permission, api.KeyPermission](sc.Permissions)}
 		if len(sc.Topics) > 0 {
@@ -270,4 +274,14 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 		return nil, err
 	}
 	return RevokeApiKey200JSONResponse{Body: out, Headers: RevokeApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
+}
+
+// ReportLeak takes a secret that somebody found in public. The answer is the
+// same whether or not it is anybody's.
+func (s *server) ReportLeak(gc context.Context, r ReportLeakRequestObject) (ReportLeakResponseObject, error) {
+	c, ctx := enter(gc)
+	if err := s.d.Tenants.ReportLeak(ctx, r.Body.Text, c.addr.String()); err != nil {
+		return nil, err
+	}
+	return ReportLeak202JSONResponse{Received: true}, nil
 }

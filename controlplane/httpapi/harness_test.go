@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,6 +59,7 @@ type system struct {
 	auth     *auth.Service
 	tenants  *tenant.Service
 	catalog  *catalog.Service
+	store    *tenantdb.Store
 	source   *controldb.Source
 	mailer   *mail.Mailer
 	fleet    *readyFleet
@@ -160,6 +162,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	check(t, err)
 	outbox := controldb.NewOutbox(s.db, s.clock.now)
 	tenants := tenantdb.New(s.db, outbox)
+	s.store = tenants
 	authStore := controldb.NewAuthStore(s.db, outbox)
 	s.mailer, err = mail.New(mail.Config{Target: "file:" + t.TempDir(), BaseURL: "http://console"}, s.clock.now, nil)
 	check(t, err)
@@ -171,7 +174,10 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	check(t, err)
 	t.Cleanup(func() { _ = ca.Close() })
 	s.fleet = &readyFleet{}
-	s.tenants = tenant.New(tenant.Deps{Store: tenants, Keyring: keyring, Now: s.clock.now, Wake: s.fleet.Wake})
+	s.tenants = tenant.New(tenant.Deps{Store: tenants, Keyring: keyring, Now: s.clock.now, Wake: s.fleet.Wake,
+		Leaked: func(ctx context.Context, k tenant.APIKey, r tenant.LeakReport) error {
+			return errors.Join(s.auth.WarnOfLeak(ctx, k), controldb.NewAudit(s.db).Append(ctx, controldb.LeakEvent(k, r, s.clock.now())))
+		}})
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
 		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: ca, Keyring: keyring, Now: s.clock.now})

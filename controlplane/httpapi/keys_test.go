@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -191,6 +192,136 @@ func TestAPIKey_scopeWithAddressesAndEnd(t *testing.T) {
 			if d.Allowed != c.allowed {
 				t.Errorf("%+v: %+v", c, d)
 			}
+		}
+	})
+}
+
+// leak reports a text and returns the answer as it came.
+func (s *system) leak(text string) string {
+	s.t.Helper()
+	body, err := json.Marshal(api.LeakReport{Text: text})
+	check(s.t, err)
+	resp, err := http.Post(s.server.URL+"/v1/api-keys/actions/report-leak", "application/json", strings.NewReader(string(body)))
+	check(s.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	check(s.t, err)
+	return fmt.Sprint(resp.StatusCode, " ", string(answer))
+}
+
+// Case B142 and OWASP API2: a leaked secret ends its key, and the report tells
+// nobody whose it was.
+func TestOWASP_API2_reportedLeakRevokesTheKey(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p, other := s.signUp("ada@example.com"), s.signUp("bob@example.com")
+		ctx := t.Context()
+		role := api.ControlRole("viewer")
+		mine := base64.StdEncoding.EncodeToString([]byte("\x11\x1e\xf3\x02\x8a\x5c\xd7\x64\x3b\xe8\x10\xc9\x7f\xa6\x2d\x54\xbb\x09\xe1\x76\xd3\x48\x9c\x25"))
+		brought, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "brought", ControlRole: &role, Secret: &mine}))
+		check(t, err)
+		waiting := func() int {
+			list, err := s.store.LeakReports(ctx, 100)
+			check(t, err)
+			return len(list)
+		}
+		none := s.leak("there is nothing here")
+		wrong := []byte(p.ApiKey.Secret)
+		wrong[10] ^= 1
+		if got := s.leak(string(wrong)); got != none || waiting() != 0 {
+			t.Errorf("a wrong checksum: %s, %d look-ups", got, waiting())
+		}
+		unknown := s.leak("key=" + tenant.NewSecret())
+		known := s.leak(`secretKey = "` + p.ApiKey.Secret + `"; other = '` + mine + `'`)
+		if unknown != none || known != none || !strings.HasPrefix(none, "202 ") {
+			t.Errorf("the answers tell secrets apart: %s, %s, %s", none, unknown, known)
+		}
+		if waiting() != 3 {
+			t.Errorf("%d reports wait, want one for each secret, known or not", waiting())
+		}
+		check(t, s.tenants.Leaks(ctx))
+		check(t, s.tenants.Leaks(ctx))
+		if waiting() != 0 {
+			t.Error("reports are left over")
+		}
+		for _, id := range []string{p.ApiKey.Id, brought.Id} {
+			k, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(ctx, id))
+			check(t, err)
+			if k.State != "revoked" || k.RevokedReason == nil || *k.RevokedReason != api.ApiKeyLeaked {
+				t.Errorf("key %s is %s, %v", id, k.State, k.RevokedReason)
+			}
+			if s.forBrokers(id).State != tenant.KeyRevoked {
+				t.Error("brokers let the key in")
+			}
+		}
+		if s.forBrokers(other.ApiKey.Id).State != tenant.KeyActive {
+			t.Error("a key of another tenant was hit")
+		}
+		_, err = apiclient.OK(s.api.GetTenantWithResponse(ctx, apiclient.Basic(brought.Id, mine)))
+		wantProblem(t, err, http.StatusUnauthorized, "key_revoked")
+		events, err := apiclient.OK(p.sdk.ListAuditEventsWithResponse(ctx, &api.ListAuditEventsParams{Action: ptr("reportLeak")}))
+		check(t, err)
+		if len(events.Items) != 2 || events.Items[0].ActorType != "system" {
+			t.Errorf("events: %+v", events.Items)
+		}
+		mails, err := s.mailer.Messages()
+		check(t, err)
+		told := 0
+		for _, m := range mails {
+			if strings.Contains(m.Subject, "revoked") {
+				if m.To != p.email {
+					t.Errorf("a mail went to %s", m.To)
+				}
+				told++
+			}
+		}
+		if told != 2 {
+			t.Errorf("%d mails, want 2", told)
+		}
+	})
+}
+
+func TestReportLeak_keysFromBeforeFingerprints(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		check(t, s.store.SetFingerprint(ctx, p.TenantId, p.ApiKey.Id, nil))
+		check(t, s.tenants.FillFingerprints(ctx))
+		s.leak(p.ApiKey.Secret)
+		check(t, s.tenants.Leaks(ctx))
+		if s.forBrokers(p.ApiKey.Id).State != tenant.KeyRevoked {
+			t.Error("a key from before was not found")
+		}
+	})
+}
+
+func TestAPIKey_lastUse(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		role := api.ControlRole("viewer")
+		k, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", ControlRole: &role}))
+		check(t, err)
+		if k.LastUsed != nil {
+			t.Errorf("a new key was used: %+v", k.LastUsed)
+		}
+		_, err = apiclient.OK(s.api.GetTenantWithResponse(ctx, apiclient.Basic(k.Id, k.Secret)))
+		check(t, err)
+		used := func() api.ApiKeyUse {
+			got, err := apiclient.OK(p.sdk.GetApiKeyWithResponse(ctx, k.Id))
+			check(t, err)
+			if got.LastUsed == nil || got.LastUsedAt == nil || !got.LastUsedAt.Equal(got.LastUsed.At.Time) {
+				t.Fatalf("last use: %+v", got.LastUsed)
+			}
+			return *got.LastUsed
+		}
+		if u := used(); !u.At.Equal(s.clock.now()) || or(u.Operation, "") != "getTenant" || or(u.Address, "") != "127.0.0.1" || u.Topic != nil {
+			t.Errorf("over HTTP: %v %s %s", u.At, or(u.Operation, ""), or(u.Address, ""))
+		}
+		at := s.clock.now().Add(time.Minute)
+		check(t, s.store.TouchKey(ctx, p.TenantId, k.Id, tenant.KeyUse{At: at, Address: "203.0.113.7", Operation: "PUB", Topic: "orders"}))
+		check(t, s.store.TouchKey(ctx, p.TenantId, k.Id, tenant.KeyUse{At: at.Add(-time.Second), Address: "203.0.113.8", Operation: "SUB"}))
+		if u := used(); !u.At.Equal(at) || or(u.Operation, "") != "PUB" || or(u.Address, "") != "203.0.113.7" || or(u.Topic, "") != "orders" {
+			t.Errorf("over a message protocol: %+v", u)
 		}
 	})
 }

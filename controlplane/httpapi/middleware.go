@@ -124,19 +124,20 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 }
 
 func (s *server) identify(c *gin.Context, ca *call) (*auth.Principal, error) {
+	ctx := auth.WithOperation(c.Request.Context(), ca.op.id)
 	header := c.GetHeader("Authorization")
 	scheme, rest, _ := strings.Cut(header, " ")
 	switch {
 	case header == "":
 		return nil, nil // May says what is missing
 	case strings.EqualFold(scheme, "Bearer"):
-		return s.d.Auth.Authenticate(c.Request.Context(), strings.TrimSpace(rest), ca.addr)
+		return s.d.Auth.Authenticate(ctx, strings.TrimSpace(rest), ca.addr)
 	case strings.EqualFold(scheme, "Basic"):
 		id, secret, ok := c.Request.BasicAuth()
 		if !ok {
 			return nil, errs.E(errs.Unauthenticated, "the Basic credentials cannot be read").WithReason("credentials_missing")
 		}
-		return s.d.Auth.AuthenticateKey(c.Request.Context(), id, secret, ca.addr)
+		return s.d.Auth.AuthenticateKey(ctx, id, secret, ca.addr)
 	}
 	return nil, errs.E(errs.Unauthenticated, "unknown authorization scheme; use Bearer or Basic").WithReason("credentials_missing")
 }

@@ -32,6 +32,9 @@ type ServerInterface interface {
 	// CreateApiKey Create an API key
 	// (POST /v1/api-keys)
 	CreateApiKey(c *gin.Context, params CreateApiKeyParams)
+	// ReportLeak Report secrets that were found in public
+	// (POST /v1/api-keys/actions/report-leak)
+	ReportLeak(c *gin.Context, params ReportLeakParams)
 	// DeleteApiKey Delete one API key
 	// (DELETE /v1/api-keys/{id})
 	DeleteApiKey(c *gin.Context, id ApiKeyParam, params DeleteApiKeyParams)
@@ -442,6 +445,46 @@ func (siw *ServerInterfaceWrapper) CreateApiKey(c *gin.Context) {
 	}
 
 	siw.Handler.CreateApiKey(c, params)
+}
+
+// ReportLeak operation middleware
+func (siw *ServerInterfaceWrapper) ReportLeak(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReportLeakParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReportLeak(c, params)
 }
 
 // DeleteApiKey operation middleware
@@ -4512,6 +4555,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PATCH(options.BaseURL+"/v1/api-keys/:id", wrapper.UpdateApiKey)
 	router.POST(options.BaseURL+"/v1/api-keys/:id/actions/rotate", wrapper.RotateApiKey)
 	router.POST(options.BaseURL+"/v1/api-keys/:id/actions/revoke", wrapper.RevokeApiKey)
+	router.POST(options.BaseURL+"/v1/api-keys/actions/report-leak", wrapper.ReportLeak)
 	router.GET(options.BaseURL+"/v1/namespaces", wrapper.ListNamespaces)
 	router.POST(options.BaseURL+"/v1/namespaces", wrapper.CreateNamespace)
 	router.DELETE(options.BaseURL+"/v1/namespaces/:ns", wrapper.DeleteNamespace)
@@ -4729,6 +4773,46 @@ type CreateApiKeydefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateApiKeydefaultApplicationProblemPlusJSONResponse) VisitCreateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportLeakRequestObject struct {
+	Params ReportLeakParams
+	Body   *ReportLeakJSONRequestBody
+}
+
+type ReportLeakResponseObject interface {
+	VisitReportLeakResponse(w http.ResponseWriter) error
+}
+
+type ReportLeak202JSONResponse LeakReceipt
+
+func (response ReportLeak202JSONResponse) VisitReportLeakResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportLeakdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReportLeakdefaultApplicationProblemPlusJSONResponse) VisitReportLeakResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8298,6 +8382,9 @@ type StrictServerInterface interface {
 	// CreateApiKey Create an API key
 	// (POST /v1/api-keys)
 	CreateApiKey(ctx context.Context, request CreateApiKeyRequestObject) (CreateApiKeyResponseObject, error)
+	// ReportLeak Report secrets that were found in public
+	// (POST /v1/api-keys/actions/report-leak)
+	ReportLeak(ctx context.Context, request ReportLeakRequestObject) (ReportLeakResponseObject, error)
 	// DeleteApiKey Delete one API key
 	// (DELETE /v1/api-keys/{id})
 	DeleteApiKey(ctx context.Context, request DeleteApiKeyRequestObject) (DeleteApiKeyResponseObject, error)
@@ -8710,6 +8797,50 @@ func (sh *strictHandler) CreateApiKey(ctx *gin.Context, params CreateApiKeyParam
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(CreateApiKeyResponseObject); ok {
 		if err := validResponse.VisitCreateApiKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReportLeak operation middleware
+func (sh *strictHandler) ReportLeak(ctx *gin.Context, params ReportLeakParams) {
+	var request ReportLeakRequestObject
+
+	request.Params = params
+
+	var body ReportLeakJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportLeak(ctx, request.(ReportLeakRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportLeak")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReportLeakResponseObject); ok {
+		if err := validResponse.VisitReportLeakResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

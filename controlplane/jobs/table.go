@@ -7,11 +7,12 @@ import (
 
 // Purges is what Control asks of the rest.
 type Purges struct {
-	RotateKeys  func(ctx context.Context) error                    // auth.Service.RotateKeys
-	Auth        func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
-	Idempotency func(ctx context.Context) error                    // controldb.Idempotency.Purge
-	Outbox      func(ctx context.Context, age time.Duration) error // controldb.Outbox.Purge
-	Now         func() time.Time
+	RotateKeys   func(ctx context.Context) error                    // auth.Service.RotateKeys
+	Fingerprints func(ctx context.Context) error                    // tenant.Service.FillFingerprints
+	Auth         func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
+	Idempotency  func(ctx context.Context) error                    // controldb.Idempotency.Purge
+	Outbox       func(ctx context.Context, age time.Duration) error // controldb.Outbox.Purge
+	Now          func() time.Time
 }
 
 // How long things are kept after they are over.
@@ -24,6 +25,7 @@ const (
 func Control(p Purges) []Job {
 	return []Job{
 		{Name: "rotate_signing_keys", Schedule: "@every 5m", AtStart: true, Run: p.RotateKeys},
+		{Name: "fill_secret_fingerprints", Schedule: "@every 10m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Fingerprints},
 		{Name: "purge_idempotency_keys", Schedule: "@every 10m", Run: p.Idempotency},
 		{Name: "purge_auth", Schedule: "@every 15m", Run: func(ctx context.Context) error { return p.Auth(ctx, p.Now().Add(-keepAuth)) }},
 		{Name: "purge_outbox", Schedule: "@every 30m", Run: func(ctx context.Context) error { return p.Outbox(ctx, keepOutbox) }},

@@ -42,6 +42,10 @@ var texts = map[string]map[string]text{
 		"en": {"Your Sluice mail address was changed", "The mail address of your Sluice account was changed just now from this one to {address}.\n\nIf this was you, there is nothing to do.\n\nIf this was not you, take it back within 7 days: the code is\n\n{code}\n\nEnter it at {url}/undo-email or send it with this address to POST /v1/auth/email-undo. All sessions then end; set a new password next: {url}/reset-password\n"},
 		"zh": {"您的 Sluice 邮箱已更换", "您的 Sluice 账号邮箱刚刚由此地址更换为 {address}。\n\n如果这是您的操作,无需处理。\n\n如果这不是您的操作,请在 7 天内撤销,撤销码为\n\n{code}\n\n请在 {url}/undo-email 输入,或连同此邮箱一起发送到 POST /v1/auth/email-undo。所有会话将随即退出,然后请重置密码:{url}/reset-password\n"},
 	},
+	"leaked": {
+		"en": {"An API key of \"{tenant}\" was found in public and revoked", "The secret of the API key {key} (\"{name}\") was reported as found in a public place. The key was revoked at once: programs that use it can no longer send or receive.\n\nMake another key and give it to them: {url}/keys\nThen look into the audit events for what was done with it: {url}/audit\n"},
+		"zh": {"“{tenant}”的 API 密钥已泄露并被吊销", "有人报告 API 密钥 {key}(“{name}”)的 SecretKey 出现在公开场所,该密钥已立即吊销,使用它的程序不能再收发消息。\n\n请新建密钥并更换:{url}/keys\n然后在审计事件中查看它被用来做过什么:{url}/audit\n"},
+	},
 }
 
 func (m *Mailer) compose(kind, locale, to string, values ...string) letter {
@@ -101,4 +105,10 @@ func safeName(locale, name string) string {
 		return "“" + name + "”"
 	}
 	return `"` + name + `"`
+}
+
+// KeyLeaked tells an owner or admin that a key was revoked because its secret
+// was found in public.
+func (m *Mailer) KeyLeaked(_ context.Context, to, locale, tenantName, keyID, keyName string) error {
+	return m.send(m.compose("leaked", locale, to, "{tenant}", tenantName, "{key}", keyID, "{name}", keyName))
 }

@@ -95,6 +95,9 @@ type Config struct {
 	LogEnd    func() int64     // end of the readable commit log; asked from the first Tick on
 	Now       func() time.Time // wall clock
 	Logger    *slog.Logger
+	// KeyUses, if set, returns the keys used since it was called last, for the
+	// reports.
+	KeyUses func() []KeyUse
 }
 
 // Meter counts for one broker.
@@ -107,6 +110,7 @@ type Meter struct {
 	adopted  []*deadFile
 	sequence uint64
 	sent     map[uint64]map[string]int64 // by sequence: sealed-through minute of each source
+	uses     keyUses
 
 	connMu sync.Mutex
 	conns  map[Cell]int64 // open connections

@@ -18,6 +18,18 @@ type Report struct {
 	Sequence uint64         `json:"sequence"` // grows; names the report in Ack
 	Time     int64          `json:"time_ms"`  // the broker's wall clock
 	Sources  []SourceReport `json:"sources"`
+	KeyUses  []KeyUse       `json:"key_uses,omitempty"`
+}
+
+// KeyUse says when and for what an API key was used last. It is told until a
+// report with it was acknowledged.
+type KeyUse struct {
+	KeyID     string `json:"api_key_id"`
+	TenantID  string `json:"tenant_id"`
+	At        int64  `json:"at_ms"`
+	Address   string `json:"address"`
+	Operation string `json:"operation"`
+	Topic     string `json:"topic,omitempty"`
 }
 
 // SourceReport is the part of one source: the commit log, or one process.
@@ -91,6 +103,7 @@ func (m *Meter) Report() (body []byte, signature string, err error) {
 	cells, open = m.egress.read()
 	add(m.egress.incarnation, SourceProcess, false, cells, open)
 
+	r.KeyUses = m.uses.report(m.cfg.KeyUses, r.Sequence)
 	if body, err = json.Marshal(&r); err != nil {
 		return nil, "", fmt.Errorf("encode usage report: %w", err)
 	}
@@ -140,6 +153,7 @@ func minuteCells(minute int64, sealed bool, cells map[Cell]Values) MinuteCells {
 func (m *Meter) Ack(sequence uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.uses.ack(sequence)
 	through, ok := m.sent[sequence]
 	if !ok {
 		return nil

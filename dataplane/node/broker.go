@@ -121,6 +121,7 @@ func (b *Broker) openStorage(c Common, cfg BrokerConfig, addr net.Addr, m *metri
 	b.meter, err = meter.Open(meter.Config{
 		Dir: filepath.Join(c.Dir, "meter"), Broker: cfg.Name, Secret: c.Secret, Retention: cfg.Store.Retention,
 		LogEnd: func() int64 { _, end := b.store.CommitLogRange(); return end }, Now: c.Now, Logger: c.Logger,
+		KeyUses: func() []meter.KeyUse { return keyUses(b.engine.Uses()) },
 	})
 	if err != nil {
 		return err

@@ -71,3 +71,13 @@ func (c *counted) Connected(who broker.Caller) (closed func()) {
 	}
 	return c.meter.Connected(cellOf(who))
 }
+
+// keyUses says uses in the words of the meter's reports.
+func keyUses(list []policy.KeyUse) []meter.KeyUse {
+	out := make([]meter.KeyUse, len(list))
+	for i, u := range list {
+		out[i] = meter.KeyUse{KeyID: u.KeyID, TenantID: u.TenantID, At: u.At.UnixMilli(), Address: u.Remote.Unmap().String(),
+			Operation: u.Operation.String(), Topic: u.Topic}
+	}
+	return out
+}

@@ -79,6 +79,10 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 			e.cfg.Logger.Error("key left out of the policy", "key", id, "err", err)
 			continue
 		}
+		p.use = &lastUse{}
+		if old != nil && old.principals[id] != nil {
+			p.use = old.principals[id].use
+		}
 		c.principals[id] = p
 	}
 	return c

@@ -53,6 +53,9 @@ type Engine struct {
 
 	mu       sync.Mutex // serialises Apply; guards onChange
 	onChange []func()
+
+	useMu sync.Mutex
+	used  []*lastUse // guarded by useMu: those with a use to tell
 }
 
 // Open loads the last good policy from disk. Without one, every request but

@@ -25,6 +25,7 @@ type Principal struct {
 	expires  *time.Time
 	cidrs    []netip.Prefix
 	scopes   []scope
+	use      *lastUse // nil for the system
 
 	token   *Principal // set for a token: the key that it was made from
 	tokenID string

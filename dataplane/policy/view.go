@@ -149,6 +149,7 @@ func (v *View) allow(kind kind, bare string, op Operation) error {
 			v.granted[v.grants] = grant{kind, bare, op}
 			v.grants++
 		}
+		v.p.note(v, kind, bare, op)
 		return nil
 	}
 	return v.denied(kind, bare, op, r)

@@ -164,7 +164,7 @@ func FuzzShowProperties(fz *testing.F) {
 	fz.Add([]byte("TAGS\x01a\x02RETRY_TOPIC\x01aaaaaaaa%orders\x02__SLUICE\x01x\x02"))
 	fz.Add([]byte("\x02\x02\x01\x01"))
 	fz.Fuzz(func(t *testing.T, props []byte) {
-		v := &View{p: &Principal{}, ns: &namespace{id: "aaaaaaaa"}}
+		v := &View{p: &Principal{engine: &Engine{cfg: Config{Now: time.Now}}, use: &lastUse{}}, ns: &namespace{id: "aaaaaaaa"}}
 		out := ShowProperties(v, props)
 		again := ShowProperties(v, out)
 		if string(again) != string(out) && len(again) > len(out) {
@@ -252,7 +252,7 @@ func TestRates_concurrentTakesNeverExceed(t *testing.T) {
 }
 
 func BenchmarkAdmission(b *testing.B) {
-	v := &View{p: &Principal{}, ns: &namespace{id: "aaaaaaaa"}}
+	v := &View{p: &Principal{engine: &Engine{cfg: Config{Now: time.Now}}, use: &lastUse{}}, ns: &namespace{id: "aaaaaaaa"}}
 	v.p.scopes = []scope{{ns: v.ns, ops: OperationPub, topics: []string{"*"}}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -21,11 +21,16 @@ type keyRow struct {
 	Disabled         bool
 	ExpiresAt        *int64
 	RevokedAt        *int64
+	RevokedReason    string
 	LastUsedAt       *int64
+	LastAddress      string `gorm:"column:last_used_address"`
+	LastOperation    string `gorm:"column:last_used_operation"`
+	LastTopic        string `gorm:"column:last_used_topic"`
 	ReplacesID       string
 	ReplacedByID     string
 	Hint             string
 	Sealed           []byte
+	Fingerprint      []byte `gorm:"column:secret_fingerprint"`
 	Phase            string
 	Reason           string
 	ObservedRevision int64
@@ -45,9 +50,12 @@ func (r keyRow) key() (tenant.APIKey, error) {
 		ControlRole: tenant.Role(r.ControlRole), Disabled: r.Disabled, ExpiresAt: sqldb.TimePtr(r.ExpiresAt),
 		MaxAge:    time.Duration(r.MaxAge) * time.Millisecond,
 		RevokedAt: sqldb.TimePtr(r.RevokedAt), LastUsedAt: sqldb.TimePtr(r.LastUsedAt), Replaces: r.ReplacesID, ReplacedBy: r.ReplacedByID,
-		Hint: r.Hint, Sealed: r.Sealed,
+		Hint: r.Hint, Sealed: r.Sealed, Fingerprint: r.Fingerprint, RevokedReason: r.RevokedReason,
 		Status:    tenant.Status{Phase: tenant.Phase(r.Phase), Reason: r.Reason, ObservedRevision: r.ObservedRevision},
 		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	if k.LastUsedAt != nil {
+		k.LastUse = tenant.KeyUse{At: *k.LastUsedAt, Address: r.LastAddress, Operation: r.LastOperation, Topic: r.LastTopic}
+	}
 	if err := sqldb.FromJSON(r.AllowedCIDRs, &k.AllowedCIDRs); err != nil {
 		return k, err
 	}
@@ -69,7 +77,8 @@ func rowOfKey(k tenant.APIKey) (keyRow, error) {
 	return keyRow{ID: k.ID, TenantID: k.TenantID, OwnerID: k.OwnerID, Name: k.Name, Description: k.Description, Scopes: scopes,
 		ControlRole: string(k.ControlRole), AllowedCIDRs: cidrs, Disabled: k.Disabled, ExpiresAt: sqldb.MillisPtr(k.ExpiresAt),
 		RevokedAt: sqldb.MillisPtr(k.RevokedAt), LastUsedAt: sqldb.MillisPtr(k.LastUsedAt), ReplacesID: k.Replaces, ReplacedByID: k.ReplacedBy,
-		Hint: k.Hint, Sealed: k.Sealed, Phase: string(k.Status.Phase), Reason: k.Status.Reason, ObservedRevision: k.Status.ObservedRevision,
+		RevokedReason: k.RevokedReason, LastAddress: k.LastUse.Address, LastOperation: k.LastUse.Operation, LastTopic: k.LastUse.Topic,
+		Hint: k.Hint, Sealed: k.Sealed, Fingerprint: k.Fingerprint, Phase: string(k.Status.Phase), Reason: k.Status.Reason, ObservedRevision: k.Status.ObservedRevision,
 		Created: millis(k.CreatedAt), Updated: millis(k.UpdatedAt), Revision: k.Revision}, err
 }
 
@@ -138,11 +147,62 @@ func (s *Store) KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error
 }
 
 // TouchKey implements tenant.Store. The time never moves back.
-func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, at time.Time) error {
+func (s *Store) TouchKey(ctx context.Context, tenantID, id tenant.ID, use tenant.KeyUse) error {
 	return s.db.InTx(ctx, func(ctx context.Context) error {
-		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ? AND (last_used_at IS NULL OR last_used_at < ?)", id, millis(at)).
-			UpdateColumn("last_used_at", millis(at)).Error)
+		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ? AND (last_used_at IS NULL OR last_used_at < ?)", id, millis(use.At)).
+			UpdateColumns(map[string]any{"last_used_at": millis(use.At), "last_used_address": clip(use.Address, 64),
+				"last_used_operation": clip(use.Operation, 64), "last_used_topic": clip(use.Topic, 255)}).Error)
 	})
+}
+
+func clip(text string, limit int) string { return text[:min(len(text), limit)] }
+
+// KeysByFingerprint implements tenant.Store.
+func (s *Store) KeysByFingerprint(ctx context.Context, fingerprint []byte) ([]tenant.APIKey, error) {
+	q := s.db.Conn(sqldb.AcrossTenants(ctx))
+	return list(q.Select(keyColumns).Where("secret_fingerprint = ?", fingerprint), tenant.Page{Size: 1000}, keyRow.key)
+}
+
+// KeysWithoutFingerprint implements tenant.Store.
+func (s *Store) KeysWithoutFingerprint(ctx context.Context, after tenant.ID, limit int) ([]tenant.APIKey, error) {
+	q := s.db.Conn(sqldb.AcrossTenants(ctx))
+	return list(q.Select(keyColumns).Where("secret_fingerprint IS NULL"), tenant.Page{Size: limit, After: after}, keyRow.key)
+}
+
+// SetFingerprint implements tenant.Store.
+func (s *Store) SetFingerprint(ctx context.Context, tenantID, id tenant.ID, fingerprint []byte) error {
+	return s.db.InTx(ctx, func(ctx context.Context) error {
+		return sqldb.Error(s.db.Tenant(ctx, tenantID).Model(&keyRow{}).Where("id = ?", id).UpdateColumn("secret_fingerprint", fingerprint).Error)
+	})
+}
+
+type leakRow struct {
+	ID          string `gorm:"primaryKey"`
+	Fingerprint []byte
+	Address     string
+	Created     int64 `gorm:"column:created_at"`
+}
+
+func (leakRow) TableName() string { return "leak_reports" }
+
+func (r leakRow) report() (tenant.LeakReport, error) {
+	return tenant.LeakReport{ID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, At: sqldb.Time(r.Created)}, nil
+}
+
+// AddLeakReport implements tenant.Store.
+func (s *Store) AddLeakReport(ctx context.Context, r tenant.LeakReport) error {
+	return create(s.db.Conn(ctx), &leakRow{ID: r.ID, Fingerprint: r.Fingerprint, Address: clip(r.Address, 64), Created: millis(r.At)}, "leak report")
+}
+
+// LeakReports implements tenant.Store.
+func (s *Store) LeakReports(ctx context.Context, limit int) ([]tenant.LeakReport, error) {
+	return list(s.db.Conn(ctx), tenant.Page{Size: limit}, leakRow.report)
+}
+
+// TakeLeakReport implements tenant.Store.
+func (s *Store) TakeLeakReport(ctx context.Context, id tenant.ID) (bool, error) {
+	res := s.db.Conn(ctx).Where("id = ?", id).Delete(&leakRow{})
+	return res.RowsAffected == 1, sqldb.Error(res.Error)
 }
 
 // AllKeys reads keys of all tenants, deleted ones too: those of ids, or every

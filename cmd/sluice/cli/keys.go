@@ -28,6 +28,8 @@ func keyColumns() []column[api.ApiKey] {
 		{title: "control_role", value: func(k api.ApiKey) string { return deref(k.ControlRole) }},
 		{title: "expires_at", value: func(k api.ApiKey) string { return moment(k.ExpiresAt) }},
 		{title: "last_used_at", value: func(k api.ApiKey) string { return moment(k.LastUsedAt) }},
+		{title: "last_used_for", detail: true, value: lastUse},
+		{title: "revoked_reason", detail: true, value: func(k api.ApiKey) string { return deref(k.RevokedReason) }},
 		{title: "owner_id", detail: true, value: func(k api.ApiKey) string { return k.OwnerId }},
 		{title: "allowed_cidrs", detail: true, value: func(k api.ApiKey) string { return strings.Join(k.AllowedCidrs, ", ") }},
 		{title: "description", detail: true, value: func(k api.ApiKey) string { return k.Description }},
@@ -63,6 +65,21 @@ func scopes(in []api.ApiKeyScope) string {
 		texts[i] = s.NamespaceId + ":" + strings.Join(permissions, "+")
 	}
 	return strings.Join(texts, " ")
+}
+
+// lastUse says what a key was used for last, such as "PUB orders from 203.0.113.7".
+func lastUse(k api.ApiKey) string {
+	if k.LastUsed == nil {
+		return ""
+	}
+	text := deref(k.LastUsed.Operation)
+	if topic := deref(k.LastUsed.Topic); topic != "" {
+		text += " " + topic
+	}
+	if address := deref(k.LastUsed.Address); address != "" {
+		text += " from " + address
+	}
+	return text
 }
 
 func moment(t *api.Time) string {
@@ -114,21 +131,26 @@ func (a *app) broughtSecret(f *pflag.FlagSet, path string) (*string, error) {
 	if !f.Changed("secret-file") {
 		return nil, nil
 	}
+	text, err := a.readSecret("--secret-file", path, 4096)
+	return &text, err
+}
+
+// readSecret reads at most limit bytes, without the line's end.
+func (a *app) readSecret(what, path string, limit int64) (string, error) {
 	in := a.In
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, usage("--secret-file: "+err.Error(), "Name a file that holds the secret, or - for standard input.")
+			return "", usage(what+": "+err.Error(), "Name a file, or - for standard input.")
 		}
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, 4096))
+	text, err := io.ReadAll(io.LimitReader(in, limit))
 	if err != nil {
-		return nil, fmt.Errorf("read the secret: %w", err)
+		return "", fmt.Errorf("read %s: %w", what, err)
 	}
-	secret := strings.TrimRight(string(text), "\r\n")
-	return &secret, nil
+	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // instant reads a time, or a length of time from now on.
@@ -144,7 +166,7 @@ func (a *app) instant(flag, text string) (api.Timestamp, error) {
 }
 
 func (a *app) keyCommand() *cobra.Command {
-	return a.parent("key", "API keys: what SDKs and programs sign with", a.keyList(), a.keyGet(), a.keyCreate(), a.keyUpdate(), a.keyRotate(), a.keyRevoke(), a.keyDelete())
+	return a.parent("key", "API keys: what SDKs and programs sign with", a.keyList(), a.keyGet(), a.keyCreate(), a.keyUpdate(), a.keyRotate(), a.keyRevoke(), a.keyDelete(), a.keyReportLeak())
 }
 
 func (a *app) keyList() *cobra.Command {
@@ -395,4 +417,22 @@ func (a *app) keyDelete() *cobra.Command {
 		return a.deleted("API key "+args[0], args[0], err, lenient)
 	})
 	return a.deletes(c, &lenient)
+}
+
+func (a *app) keyReportLeak() *cobra.Command {
+	return a.command("report-leak FILE", "Report secrets found in public; - reads standard input", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		text, err := a.readSecret("FILE", args[0], 64<<10)
+		if err != nil {
+			return err
+		}
+		if _, err := apiclient.Accepted(c.ReportLeakWithResponse(ctx, nil, api.LeakReport{Text: text})); err != nil {
+			return doing("report a leak", err)
+		}
+		a.hint("Reported. A key that the text holds the secret of is revoked within seconds.")
+		return nil
+	})
 }

@@ -648,6 +648,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/api-keys/actions/report-leak": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Report secrets that were found in public */
+        post: operations["reportLeak"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces": {
         parameters: {
             query?: never;
@@ -2434,13 +2451,59 @@ export interface components {
              */
             hint: string;
             last_used_at?: components["schemas"]["Time"];
+            last_used?: components["schemas"]["ApiKeyUse"];
             revoked_at?: components["schemas"]["Time"];
+            revoked_reason?: components["schemas"]["ApiKeyRevokedReason"];
             replaces_key_id?: components["schemas"]["ApiKeyId"];
             replaced_by_key_id?: components["schemas"]["ApiKeyId"];
             status: components["schemas"]["ResourceStatus"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
             revision: components["schemas"]["Revision"];
+        };
+        /** @description What a key was used for last, at most a minute late. */
+        ApiKeyUse: {
+            at: components["schemas"]["Time"];
+            /**
+             * @description Address of the caller.
+             * @example 203.0.113.7
+             */
+            address?: string;
+            /**
+             * @description Over HTTP the operationId of this file; over the message protocols `PUB`, `SUB`, `MANAGE` or `DESCRIBE`.
+             * @example PUB
+             */
+            operation?: string;
+            /**
+             * @description Topic that a message protocol was used for.
+             * @example orders
+             */
+            topic?: string;
+        };
+        /**
+         * @description Why the key was revoked, when nobody of the tenant did it: its secret was found in public.
+         * @enum {string}
+         */
+        ApiKeyRevokedReason: "leaked";
+        /**
+         * @description A secret that was found in public, or a text that holds some; at most ten are looked at.
+         * @example {
+         *       "text": "secretKey = \"sls_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4\""
+         *     }
+         */
+        LeakReport: {
+            /** @description The secret, or a text around it, such as the line of a file. */
+            text: string;
+        };
+        /**
+         * @description The report was taken. It says nothing of whether a secret is anybody's.
+         * @example {
+         *       "received": true
+         *     }
+         */
+        LeakReceipt: {
+            /** @description Always true. */
+            received: boolean;
         };
         /**
          * @description A new API key with its secret, which is never shown again. One that the request brought is not shown at all; `secret` is then empty.
@@ -2498,7 +2561,9 @@ export interface components {
              */
             hint: string;
             last_used_at?: components["schemas"]["Time"];
+            last_used?: components["schemas"]["ApiKeyUse"];
             revoked_at?: components["schemas"]["Time"];
+            revoked_reason?: components["schemas"]["ApiKeyRevokedReason"];
             replaces_key_id?: components["schemas"]["ApiKeyId"];
             replaced_by_key_id?: components["schemas"]["ApiKeyId"];
             status: components["schemas"]["ResourceStatus"];
@@ -5266,6 +5331,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    reportLeak: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeakReport"];
+            };
+        };
+        responses: {
+            /** @description Taken, whether or not it holds a secret of anybody. A key that it hits is revoked within seconds, and the owners and admins of its tenant get a mail. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeakReceipt"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -101,7 +101,7 @@ var pure = map[string][]string{
 
 // programs under these folders are tools of the repository, not the product:
 // they may use anything.
-var tools = []string{"bench", "internal/cases", "internal/demo", "internal/interop", "internal/zdeps", "terraform/fakeapi", "terraform/gendocs"}
+var tools = []string{"bench", "internal/cases", "internal/demo", "internal/interop", "internal/matrix", "internal/zdeps", "terraform/fakeapi", "terraform/gendocs"}
 
 type pkg struct {
 	ImportPath string

@@ -43,13 +43,16 @@ import (
 
 // Config of a control plane with one cluster.
 type Config struct {
-	DB              string // as sqldb.Open reads it
-	Redis           string // redis:// or rediss://
-	Mail            string // as mail.Config.Target
-	MailFrom        string
-	MailURL         string // of the console, for links in mails
-	PublicURL       string // of the console and API; empty: as each request says
-	MasterKeyFile   string // opens everything that is sealed at rest; made when absent
+	DB            string // as sqldb.Open reads it
+	Redis         string // redis:// or rediss://
+	Mail          string // as mail.Config.Target
+	MailFrom      string
+	MailURL       string // of the console, for links in mails
+	PublicURL     string // of the console and API; empty: as each request says
+	MasterKeyFile string // opens everything that is sealed at rest; made when absent
+	// MasterKeys, as tenant.OpenKMS reads them, take the place of MasterKeyFile.
+	// The first is in force; the rest are still, or not yet.
+	MasterKeys      []string
 	Cluster         Cluster
 	CollectInterval time.Duration
 }
@@ -132,11 +135,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Server, err error) {
 		return nil, err
 	}
 	// After the database: a folder with a master key has had one.
-	master, err := tenant.OpenMasterKey(cfg.MasterKeyFile)
-	if err != nil {
-		return nil, err
-	}
-	keyring, err := tenant.NewKeyring(master)
+	keyring, err := s.openKeyring(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -230,13 +229,13 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
 	}}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
-		RotateKeys: authService.RotateKeys, Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
+		RotateKeys: authService.RotateKeys, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err
 	}
 	if err := authService.CheckKeys(ctx); err != nil {
-		return fmt.Errorf("%s does not open what the database holds, such as the secrets of API keys: restore the file that belongs to it: %w", s.cfg.MasterKeyFile, err)
+		return s.wrongKey(err)
 	}
 	if err := authService.RotateKeys(ctx); err != nil { // there must be a key before the first sign-in
 		return err

@@ -8,56 +8,40 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/sluicemq/sluice/internal/keyfile"
+	"sync"
 )
 
-// masterMagic begins the file of the master key; the digit is its version.
-const masterMagic = "sluice-master-key-1 "
-
-const keySize = 32
-
-// ErrMasterKey is returned for a master key file that cannot be used.
-var ErrMasterKey = errors.New("master key file is damaged or of another version")
-
-// OpenMasterKey reads the master key from a file, or makes the file if there is
-// none. Losing it means losing every API key secret.
-func OpenMasterKey(path string) ([]byte, error) {
-	text, err := keyfile.ReadOrCreate(path, func() []byte {
-		key := make([]byte, keySize)
-		_, _ = rand.Read(key)
-		return []byte(masterMagic + base64.StdEncoding.EncodeToString(key) + "\n")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("master key: %w", err)
-	}
-	rest, ok := strings.CutPrefix(strings.TrimSpace(string(text)), masterMagic)
-	key, err := base64.StdEncoding.DecodeString(rest)
-	if !ok || err != nil || len(key) != keySize {
-		return nil, fmt.Errorf("%s: %w", path, ErrMasterKey)
-	}
-	return key, nil
-}
-
-// Keyring seals secrets: the master key seals each tenant's data key, a data
-// key seals the tenant's API-key secrets. What is sealed says for whom and
-// what it is (as additional data), so that it cannot be moved to another row.
+// Keyring seals secrets, in four steps: a master key, which may lie in a key
+// management service, wraps the root keys; a root key seals each tenant's data
+// key, the signing keys and whatever else is no tenant's; a data key seals the
+// tenant's API-key secrets. What is sealed says for whom and what it is (as
+// additional data), so that it cannot be moved to another row.
+//
+// New values are sealed by the newest root key, older ones stay readable. Only
+// root keys are wrapped by a master key: to change that is to wrap a few rows
+// anew, and no other value needs it.
 type Keyring struct {
-	master []byte
-	aead   cipher.AEAD
+	mu     sync.RWMutex
+	roots  map[string]cipher.AEAD // by id, rootIDSize bytes
+	newest string
+	old    cipher.AEAD // of values from before there were root keys; may be nil
+	derive []byte
+	reload func() error // reads root keys that another process made; may be nil
 }
 
-// NewKeyring makes a keyring from a master key of 32 bytes.
-func NewKeyring(master []byte) (*Keyring, error) {
-	aead, err := newAEAD(master)
+const rootIDSize = 8
+
+// NewKeyring makes a keyring of one key of 32 bytes, which is root key and
+// source of derived keys at once.
+func NewKeyring(key []byte) (*Keyring, error) {
+	aead, err := newAEAD(key)
 	if err != nil {
 		return nil, fmt.Errorf("master key: %w", err)
 	}
-	return &Keyring{master: bytes.Clone(master), aead: aead}, nil
+	id := "\x00\x00\x00\x00\x00\x00\x00\x00"
+	return &Keyring{roots: map[string]cipher.AEAD{id: aead}, newest: id, old: aead, derive: bytes.Clone(key)}, nil
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {
@@ -71,41 +55,109 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// sealedVersion is the first byte of everything sealed.
-const sealedVersion = 1
+// The first byte of everything sealed.
+const (
+	sealedVersion     = 1 // by a key that the reader knows
+	sealedRootVersion = 2 // by the root key that is named
+)
 
-// sealed = version(1) | nonce(12) | ciphertext with tag
+// sealed = 1 | nonce(12) | ciphertext with tag
 func seal(aead cipher.AEAD, purpose string, plain []byte) []byte {
-	out := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
-	out[0] = sealedVersion
-	_, _ = rand.Read(out[1:])
-	return aead.Seal(out, out[1:], plain, []byte(purpose))
+	return sealWith(aead, []byte{sealedVersion}, purpose, plain)
+}
+
+// sealWith puts head in front and authenticates purpose; what head says of the
+// key is proved by the key itself.
+func sealWith(aead cipher.AEAD, head []byte, purpose string, plain []byte) []byte {
+	n := len(head) + aead.NonceSize()
+	out := make([]byte, n, n+len(plain)+aead.Overhead())
+	copy(out, head)
+	_, _ = rand.Read(out[len(head):])
+	return aead.Seal(out, out[len(head):], plain, []byte(purpose))
 }
 
 func open(aead cipher.AEAD, purpose string, sealed []byte) ([]byte, error) {
-	if len(sealed) < 1+aead.NonceSize() || sealed[0] != sealedVersion {
-		return nil, errors.New("unknown form of sealed value")
+	if len(sealed) == 0 || sealed[0] != sealedVersion {
+		return nil, errSealedForm
 	}
-	nonce := sealed[1 : 1+aead.NonceSize()]
-	return aead.Open(nil, nonce, sealed[1+aead.NonceSize():], []byte(purpose))
+	return openWith(aead, 1, purpose, sealed)
 }
 
-// Seal seals plain under the master key for a purpose.
-func (k *Keyring) Seal(purpose string, plain []byte) []byte { return seal(k.aead, purpose, plain) }
+func openWith(aead cipher.AEAD, head int, purpose string, sealed []byte) ([]byte, error) {
+	n := head + aead.NonceSize()
+	if len(sealed) < n {
+		return nil, errSealedForm
+	}
+	return aead.Open(nil, sealed[head:n], sealed[n:], []byte(purpose))
+}
+
+var errSealedForm = errors.New("unknown form of sealed value")
+
+// Seal seals plain under the newest root key for a purpose:
+// 2 | id of the root key(8) | nonce(12) | ciphertext with tag.
+func (k *Keyring) Seal(purpose string, plain []byte) []byte {
+	k.mu.RLock()
+	id, aead := k.newest, k.roots[k.newest]
+	k.mu.RUnlock()
+	return sealWith(aead, append([]byte{sealedRootVersion}, id...), purpose, plain)
+}
 
 // Open opens what Seal sealed for the same purpose.
 func (k *Keyring) Open(purpose string, sealed []byte) ([]byte, error) {
-	plain, err := open(k.aead, purpose, sealed)
+	plain, err := k.open(purpose, sealed)
 	if err != nil {
 		return nil, fmt.Errorf("open sealed %s: %w", purpose, err)
 	}
 	return plain, nil
 }
 
+func (k *Keyring) open(purpose string, sealed []byte) ([]byte, error) {
+	if len(sealed) == 0 || sealed[0] != sealedRootVersion {
+		if k.old == nil {
+			return nil, errSealedForm
+		}
+		return open(k.old, purpose, sealed)
+	}
+	if len(sealed) < 1+rootIDSize {
+		return nil, errSealedForm
+	}
+	aead, err := k.root(string(sealed[1 : 1+rootIDSize]))
+	if err != nil {
+		return nil, err
+	}
+	return openWith(aead, 1+rootIDSize, purpose, sealed)
+}
+
+// root finds a root key; one that another process made since is read.
+func (k *Keyring) root(id string) (cipher.AEAD, error) {
+	k.mu.RLock()
+	aead := k.roots[id]
+	k.mu.RUnlock()
+	if aead == nil && k.reload != nil {
+		if err := k.reload(); err != nil {
+			return nil, fmt.Errorf("read root keys: %w", err)
+		}
+		k.mu.RLock()
+		aead = k.roots[id]
+		k.mu.RUnlock()
+	}
+	if aead == nil {
+		return nil, fmt.Errorf("root key %x is not there", id)
+	}
+	return aead, nil
+}
+
+// Newest is what values begin with that the newest root key sealed.
+func (k *Keyring) Newest() []byte {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return append([]byte{sealedRootVersion}, k.newest...)
+}
+
 // Derive makes a key of 32 bytes for a purpose, such as signing page tokens;
-// it is the same as long as the master key is.
+// it stays the same whatever becomes of master keys and root keys.
 func (k *Keyring) Derive(purpose string) []byte {
-	key, err := hkdf.Key(sha256.New, k.master, nil, "sluice "+purpose, keySize)
+	key, err := hkdf.Key(sha256.New, k.derive, nil, "sluice "+purpose, keySize)
 	if err != nil {
 		panic("tenant: derive key: " + err.Error()) // only for absurd lengths
 	}
@@ -120,16 +172,18 @@ func (k *Keyring) Fingerprint(secret string) []byte {
 	return h.Sum(nil)
 }
 
+func dataKeyOf(tenantID ID) string { return "data key of " + tenantID }
+
 // NewDataKey makes a sealed data key for a tenant.
 func (k *Keyring) NewDataKey(tenantID ID) []byte {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key)
-	return k.Seal("data key of "+tenantID, key)
+	return k.Seal(dataKeyOf(tenantID), key)
 }
 
 // Box opens a tenant's data key.
 func (k *Keyring) Box(tenantID ID, dataKey []byte) (*Box, error) {
-	key, err := k.Open("data key of "+tenantID, dataKey)
+	key, err := k.Open(dataKeyOf(tenantID), dataKey)
 	if err != nil {
 		return nil, err
 	}

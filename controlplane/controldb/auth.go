@@ -300,8 +300,10 @@ func (s *AuthStore) PurgeAuth(ctx context.Context, before time.Time) error {
 
 // LockChanges implements auth.Store: it takes the lock that orders changes, so that what follows in the
 // transaction of ctx runs on one replica at a time.
-func (s *AuthStore) LockChanges(ctx context.Context) error {
-	res := s.db.Conn(ctx).Table("change_counter").Where("id = 1").UpdateColumn("value", gorm.Expr("value"))
+func (s *AuthStore) LockChanges(ctx context.Context) error { return lockChanges(s.db.Conn(ctx)) }
+
+func lockChanges(db *gorm.DB) error {
+	res := db.Table("change_counter").Where("id = 1").UpdateColumn("value", gorm.Expr("value"))
 	if res.Error == nil && res.RowsAffected == 0 {
 		return errs.E(errs.Internal, "change counter is missing")
 	}

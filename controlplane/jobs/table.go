@@ -8,6 +8,7 @@ import (
 // Purges is what Control asks of the rest.
 type Purges struct {
 	RotateKeys   func(ctx context.Context) error                    // auth.Service.RotateKeys
+	Reseal       func(ctx context.Context) error                    // what an older root key sealed
 	Fingerprints func(ctx context.Context) error                    // tenant.Service.FillFingerprints
 	Auth         func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
 	Idempotency  func(ctx context.Context) error                    // controldb.Idempotency.Purge
@@ -25,6 +26,7 @@ const (
 func Control(p Purges) []Job {
 	return []Job{
 		{Name: "rotate_signing_keys", Schedule: "@every 5m", AtStart: true, Run: p.RotateKeys},
+		{Name: "reseal", Schedule: "@every 1m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Reseal},
 		{Name: "fill_secret_fingerprints", Schedule: "@every 10m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Fingerprints},
 		{Name: "purge_idempotency_keys", Schedule: "@every 10m", Run: p.Idempotency},
 		{Name: "purge_auth", Schedule: "@every 15m", Run: func(ctx context.Context) error { return p.Auth(ctx, p.Now().Add(-keepAuth)) }},

@@ -49,6 +49,7 @@ type Config struct {
 	PopMaxInFlight           int64
 
 	CollectInterval time.Duration
+	MasterKeys      string
 	LogLevel        string
 
 	ClusterName      string
@@ -135,6 +136,7 @@ func (c *Config) Settings() []*Setting {
 		{"grpc", "grpc", "RocketMQ 5 endpoint, gRPC", &c.GRPC},
 		{"advertise", "advertise", "host that clients are told (default: the listener's)", &c.Advertise},
 		{"db", "db", "sqlite:<path> or mysql://user:password@host:port/name (default: sqlite:<data>/control.db)", &c.DB},
+		{"master_keys", "master-keys", "master keys, the one in force first: file:<path>, env:<variable> or command:<program>, by commas (default: env:SLUICE_MASTER_KEY if set, else file:<data>/master.key)", &c.MasterKeys},
 		{"redis", "redis", "embedded, redis://… or rediss://…", &c.Redis},
 		{"mail", "mail", "file:<folder> or smtp://user:password@host:port (default: file:<data>/mail)", &c.Mail},
 		{"mail_from", "mail-from", "sender of mails", &c.MailFrom},
@@ -317,4 +319,16 @@ func (c *Config) validate() error {
 // list splits a setting that holds several addresses.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
+}
+
+// masterKeyVariable holds the base64 of a master key.
+const masterKeyVariable = "SLUICE_MASTER_KEY"
+
+// masterKeys are the settings of the master keys; none: the file in the data
+// folder.
+func (c *Config) masterKeys() []string {
+	if c.MasterKeys == "" && os.Getenv(masterKeyVariable) != "" {
+		return []string{"env:" + masterKeyVariable}
+	}
+	return list(c.MasterKeys)
 }

@@ -398,6 +398,39 @@ func (e MessageClass) Valid() bool {
 	}
 }
 
+// Defines values for MfaFactorType.
+const (
+	MfaFactorTypeTotp MfaFactorType = "totp"
+)
+
+// Valid indicates whether the value is a known member of the MfaFactorType enum.
+func (e MfaFactorType) Valid() bool {
+	switch e {
+	case MfaFactorTypeTotp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MfaMethod.
+const (
+	MfaMethodRecoveryCode MfaMethod = "recovery_code"
+	MfaMethodTotp         MfaMethod = "totp"
+)
+
+// Valid indicates whether the value is a known member of the MfaMethod enum.
+func (e MfaMethod) Valid() bool {
+	switch e {
+	case MfaMethodRecoveryCode:
+		return true
+	case MfaMethodTotp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthErrorError.
 const (
 	InvalidClient        OAuthErrorError = "invalid_client"
@@ -1792,6 +1825,32 @@ type FieldError struct {
 	Field string `json:"field"`
 }
 
+// Founded All that is needed for a first message in the new tenant. The secret is shown here only.
+type Founded struct {
+	// ApiKey A fresh API key with its secret.
+	ApiKey IssuedKey `json:"api_key"`
+
+	// Group Bare consumer group name, unique inside its namespace. Names and prefixes that RocketMQ reserves are refused.
+	//
+	// Example: billing
+	Group GroupName `json:"group"`
+
+	// NamespaceId Namespace id, made by the server, never used again. Also the prefix of names on brokers.
+	//
+	// Example: k7m2q9x4w1bz
+	NamespaceId NamespaceId `json:"namespace_id"`
+
+	// TenantId Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	TenantId TenantId `json:"tenant_id"`
+
+	// Topic Bare topic name, unique inside its namespace. Names and prefixes that RocketMQ reserves are refused.
+	//
+	// Example: orders
+	Topic TopicName `json:"topic"`
+}
+
 // Group A consumer group.
 //
 // Example: {"broadcast":true,"consume_enabled":true,"created_at":"2026-09-01T08:00:00.000Z","dead_letter":{"enabled":true,"topic":"%DLQ%billing"},"deletion_protection":false,"description":"","id":"grp_01JAB3CD4EF5GH6JK7MN8PQ9RS","labels":{},"max_in_flight":10000,"max_recv_tps":0,"name":"billing","namespace_id":"k7m2q9x4w1bz","order":"concurrent","retry":{"delays":["5s","2h"],"max_attempts":16,"strategy":"exponential"},"revision":2,"status":{"observed_revision":2,"phase":"ready"},"updated_at":"2026-09-01T08:00:01.250Z"}
@@ -2614,6 +2673,166 @@ type MessageSend struct {
 	Tag *string `json:"tag,omitempty"`
 }
 
+// MfaAwaited The second step of a sign-in.
+//
+// Example: {"expires_in":300,"methods":["totp","recovery_code"],"mfa_required":true,"mfa_token":"slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4"}
+type MfaAwaited struct {
+	// ExpiresIn Seconds for which it works.
+	ExpiresIn int32       `json:"expires_in"`
+	Methods   []MfaMethod `json:"methods"`
+
+	// MfaRequired Always true.
+	//
+	// Example: true
+	MfaRequired bool `json:"mfa_required"`
+
+	// MfaToken Names this sign-in in the second step.
+	MfaToken string `json:"mfa_token"`
+}
+
+// MfaCode Six digits that the authenticator app shows. Works once.
+//
+// Example: 287082
+type MfaCode = string
+
+// MfaConfirm The first code.
+//
+// Example: {"code":"287082"}
+type MfaConfirm struct {
+	// Code Six digits that the authenticator app shows. Works once.
+	//
+	// Example: 287082
+	Code MfaCode `json:"code"`
+}
+
+// MfaConfirmed The factor, and recovery codes if it is the first one.
+type MfaConfirmed struct {
+	// Factor A second factor of the caller.
+	//
+	// Example: {"confirmed":true,"created_at":"2026-09-01T08:00:00.000Z","id":"mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS","name":"Phone","revision":1,"type":"totp","updated_at":"2026-09-01T08:00:01.250Z"}
+	Factor        MfaFactor      `json:"factor"`
+	RecoveryCodes []RecoveryCode `json:"recovery_codes"`
+}
+
+// MfaEnrolment What the authenticator app needs, by hand or as QR code.
+//
+// Example: {"created_at":"2026-09-01T08:00:00.000Z","id":"mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS","name":"Phone","otpauth_url":"otpauth://totp/Sluice:ada@example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP\u0026issuer=Sluice","revision":1,"secret":"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP","type":"totp","updated_at":"2026-09-01T08:00:01.250Z"}
+type MfaEnrolment struct {
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Id Second factor id.
+	//
+	// Example: mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id MfaFactorId `json:"id"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// OtpauthUrl The same as a URL for a QR code.
+	OtpauthUrl string `json:"otpauth_url"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Secret The shared secret in Base32.
+	Secret string `json:"secret"`
+
+	// Type `totp`: an authenticator app.
+	Type MfaFactorType `json:"type"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// MfaFactor A second factor of the caller.
+//
+// Example: {"confirmed":true,"created_at":"2026-09-01T08:00:00.000Z","id":"mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS","name":"Phone","revision":1,"type":"totp","updated_at":"2026-09-01T08:00:01.250Z"}
+type MfaFactor struct {
+	// Confirmed Whether it counts.
+	Confirmed bool `json:"confirmed"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Id Second factor id.
+	//
+	// Example: mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id MfaFactorId `json:"id"`
+
+	// LastUsedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	LastUsedAt *Time `json:"last_used_at,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Type `totp`: an authenticator app.
+	Type MfaFactorType `json:"type"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// MfaFactorCreate A new second factor.
+//
+// Example: {"name":"Phone","type":"totp"}
+type MfaFactorCreate struct {
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Type `totp`: an authenticator app.
+	Type MfaFactorType `json:"type"`
+}
+
+// MfaFactorId Second factor id.
+//
+// Example: mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type MfaFactorId = string
+
+// MfaFactorList One page of MfaFactor objects, oldest first.
+type MfaFactorList struct {
+	Items []MfaFactor `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+
+	// RecoveryCodesLeft Recovery codes that were not used.
+	//
+	// Example: 10
+	RecoveryCodesLeft int32 `json:"recovery_codes_left"`
+}
+
+// MfaFactorType `totp`: an authenticator app.
+type MfaFactorType string
+
+// MfaMethod What can end the sign-in.
+type MfaMethod string
+
 // NamePattern A name, a prefix followed by `*`, or `*` for all.
 //
 // Example: orders*
@@ -2781,6 +3000,55 @@ type OAuthError struct {
 
 // OAuthErrorError RFC 6749 section 5.2.
 type OAuthErrorError string
+
+// OwnTenant A tenant that the caller belongs to.
+//
+// Example: {"created_at":"2026-09-01T08:00:00.000Z","current":true,"id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS","name":"Example Ltd","revision":1,"role":"owner","status":"active","updated_at":"2026-09-01T08:00:01.250Z"}
+type OwnTenant struct {
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Current Whether this request acts in it.
+	Current bool `json:"current"`
+
+	// Id Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id TenantId `json:"id"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Role What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
+	Role Role `json:"role"`
+
+	// Status A suspended tenant can look but not send, receive or change.
+	Status TenantStatus `json:"status"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// OwnTenantList One page of OwnTenant objects, in a stable order.
+type OwnTenantList struct {
+	Items []OwnTenant `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
 
 // OwnerId The user or service account that an API key acts for.
 //
@@ -3196,6 +3464,16 @@ type QuotaSource string
 // Example: orders
 type ReadableTopicName = string
 
+// RecoveryCode One of the recovery codes. Works once.
+//
+// Example: 7KQX-M2PD-VH4T-ZB6N
+type RecoveryCode = string
+
+// RecoveryCodes Ten codes, each of which stands in for the second factor once.
+type RecoveryCodes struct {
+	RecoveryCodes []RecoveryCode `json:"recovery_codes"`
+}
+
 // Region Region code.
 //
 // Example: local
@@ -3389,6 +3667,26 @@ type SignIn struct {
 	Password string `json:"password"`
 }
 
+// SignInMfa The second factor; either `code` or `recovery_code`.
+//
+// Example: {"code":"287082","mfa_token":"slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4"}
+type SignInMfa struct {
+	// Code Six digits that the authenticator app shows. Works once.
+	//
+	// Example: 287082
+	Code *MfaCode `json:"code,omitempty"`
+
+	// MfaToken From the first step.
+	//
+	// Example: slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4
+	MfaToken string `json:"mfa_token"`
+
+	// RecoveryCode One of the recovery codes. Works once.
+	//
+	// Example: 7KQX-M2PD-VH4T-ZB6N
+	RecoveryCode *RecoveryCode `json:"recovery_code,omitempty"`
+}
+
 // SignUp A new account. `locale` defaults to `en`.
 //
 // Example: {"email":"ada@example.com","locale":"en","password":"correct horse battery","tenant_name":"Example Ltd"}
@@ -3412,12 +3710,32 @@ type SignUp struct {
 	TenantName DisplayName `json:"tenant_name"`
 }
 
-// StepUp Proof of who you are.
+// StepUp Proof of who you are. `code` or `recovery_code` where the account has a second factor.
 //
 // Example: {"password":"correct horse battery"}
 type StepUp struct {
+	// Code Six digits that the authenticator app shows. Works once.
+	//
+	// Example: 287082
+	Code *MfaCode `json:"code,omitempty"`
+
 	// Password The password.
 	Password string `json:"password"`
+
+	// RecoveryCode One of the recovery codes. Works once.
+	//
+	// Example: 7KQX-M2PD-VH4T-ZB6N
+	RecoveryCode *RecoveryCode `json:"recovery_code,omitempty"`
+}
+
+// SwitchTenant Where to go on.
+//
+// Example: {"tenant_id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS"}
+type SwitchTenant struct {
+	// TenantId Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	TenantId TenantId `json:"tenant_id"`
 }
 
 // Tenant A paying organisation.
@@ -3466,6 +3784,16 @@ type Tenant struct {
 	//
 	// Example: 2026-09-01T08:00:00.000Z
 	UpdatedAt Time `json:"updated_at"`
+}
+
+// TenantCreate A further tenant.
+//
+// Example: {"name":"Example Labs"}
+type TenantCreate struct {
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
 }
 
 // TenantId Tenant id.
@@ -4089,6 +4417,11 @@ type InvitationParam = InvitationId
 // Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
 type MemberParam = UserId
 
+// MfaFactorParam Second factor id.
+//
+// Example: mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type MfaFactorParam = MfaFactorId
+
 // NameFilterParam A name for people: no control characters, no blanks at the ends.
 //
 // Example: Production
@@ -4302,6 +4635,12 @@ type LookUpInvitationParams struct {
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
 
+// SignInMfaParams defines parameters for SignInMfa.
+type SignInMfaParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
 // RequestPasswordResetParams defines parameters for RequestPasswordReset.
 type RequestPasswordResetParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
@@ -4340,6 +4679,12 @@ type SignUpParams struct {
 
 // StepUpParams defines parameters for StepUp.
 type StepUpParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// SwitchTenantParams defines parameters for SwitchTenant.
+type SwitchTenantParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
@@ -4433,6 +4778,42 @@ type ChangePasswordParams struct {
 
 // ConfirmEmailParams defines parameters for ConfirmEmail.
 type ConfirmEmailParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// ListMfaFactorsParams defines parameters for ListMfaFactors.
+type ListMfaFactorsParams struct {
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateMfaFactorParams defines parameters for CreateMfaFactor.
+type CreateMfaFactorParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// RenewRecoveryCodesParams defines parameters for RenewRecoveryCodes.
+type RenewRecoveryCodesParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteMfaFactorParams defines parameters for DeleteMfaFactor.
+type DeleteMfaFactorParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// ConfirmMfaFactorParams defines parameters for ConfirmMfaFactor.
+type ConfirmMfaFactorParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
@@ -4866,6 +5247,24 @@ type UpdateTenantParams struct {
 	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
 }
 
+// ListTenantsParams defines parameters for ListTenants.
+type ListTenantsParams struct {
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateTenantParams defines parameters for CreateTenant.
+type CreateTenantParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
 	// From Start, included; cut down to the grain. Default: begin of the running month.
@@ -4950,6 +5349,9 @@ type AcceptInvitationJSONRequestBody = InvitationAccept
 // LookUpInvitationJSONRequestBody defines body for LookUpInvitation for application/json ContentType.
 type LookUpInvitationJSONRequestBody = InvitationLookUp
 
+// SignInMfaJSONRequestBody defines body for SignInMfa for application/json ContentType.
+type SignInMfaJSONRequestBody = SignInMfa
+
 // RequestPasswordResetJSONRequestBody defines body for RequestPasswordReset for application/json ContentType.
 type RequestPasswordResetJSONRequestBody = PasswordReset
 
@@ -4964,6 +5366,9 @@ type SignUpJSONRequestBody = SignUp
 
 // StepUpJSONRequestBody defines body for StepUp for application/json ContentType.
 type StepUpJSONRequestBody = StepUp
+
+// SwitchTenantJSONRequestBody defines body for SwitchTenant for application/json ContentType.
+type SwitchTenantJSONRequestBody = SwitchTenant
 
 // CreateTokenFormdataRequestBody defines body for CreateToken for application/x-www-form-urlencoded ContentType.
 type CreateTokenFormdataRequestBody = TokenRequest
@@ -4985,6 +5390,12 @@ type ChangePasswordJSONRequestBody = PasswordChange
 
 // ConfirmEmailJSONRequestBody defines body for ConfirmEmail for application/json ContentType.
 type ConfirmEmailJSONRequestBody = Verify
+
+// CreateMfaFactorJSONRequestBody defines body for CreateMfaFactor for application/json ContentType.
+type CreateMfaFactorJSONRequestBody = MfaFactorCreate
+
+// ConfirmMfaFactorJSONRequestBody defines body for ConfirmMfaFactor for application/json ContentType.
+type ConfirmMfaFactorJSONRequestBody = MfaConfirm
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = MemberUpdate
@@ -5031,450 +5442,484 @@ type UpdateServiceAccountJSONRequestBody = ServiceAccountUpdate
 // UpdateTenantJSONRequestBody defines body for UpdateTenant for application/json ContentType.
 type UpdateTenantJSONRequestBody = TenantUpdate
 
+// CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
+type CreateTenantJSONRequestBody = TenantCreate
+
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P0Ldxo5tj8MfxW9vOes6fQpCOBLYnvNmr/jON3uJB237ZyemU4OCEqAhqJEl4QxnfF3f5b2luqqggLj",
-	"SzI9s1Y7gKpKJW3t+/7tL7W+mExFyEIla4dfaiNGfRbBP09EqFio6q+5nArJFReh/tpnsh/xKX6s/Uwn",
-	"jChBJL1mRI0YGfCAkVnos6hR82oR+33GI+bXDlU0Y15N9kdsQvVt2A2dTANWO6xRpWh/NGGhOoKrQzph",
-	"f/1Um0k6ZI2+vP5Uq3k1tZjqsVJFPBzWbm+92ukVHRbnczViJGLXXHIREh4SX8x6ASO/z4RisuqMPtXa",
-	"JQ99J/rUvRDnVI2IGMAahGxORO9frK+qPvH5deu5fm85pX0mn49fTNq/H9zszlu9P54rMeV9+VxEsDHF",
-	"Wd16tSmN6IQps3HH/eBcf1Gc5MUsYIT7elZcf55SNap5Nf3k2mGN+0tn+18RG9QOa///5wnFPMdf5fPj",
-	"fnDmwwodT/lbtih5/vH5GRmzxf1MAR5sZnEipHovQjUqmcgJDVjo04hM9CBNKB+vThrkNRvQWaAOYRej",
-	"WRjycEhEyOLZ/j5j0SKZLlxdc29pu9nerzcPanp3lGKRvvz/2s3fmvWDz1/at/Xvmr+16gef/936rVlv",
-	"f372X056ex0tLmZh2UuMWH9M2DWLFmrEw6FHpiyacKlpXxIa+kD2VBIlhAef+yMaDhkJBYwveys/WnSi",
-	"WZh5Lx9XpnY4oIFk8VR7QgSMhjDXN5GYlMz0UtFIeYSH/WDmM7/swYNITDJPHYhoQpWeElWsrviEOVfp",
-	"h4jyskV6x8JhcjKnLOLCl/FOk65PF90GOVZkIqQiLW+v2bSjCCWaFJlUZRMe6gfXqlLoR83RYK5m1mI2",
-	"fVV2VD5ONVtVc0F8PmEh7KlH/iV4yHzSWxBK+mIyoXpm7GYaCJ/Fe+OeqZhNO71FZrJcsYmsNOvXdg61",
-	"W682oTdneGU73g0aRVTffBby32fM/KyP761Xk2oBJ0LvZs2+eBlNi1DOJiwiMGGiZ1/CKmDAxtwC5qCF",
-	"F2zFmc8mU6FY2F+UM6+3bKrIQESkvUtGDaIljdTSTzO0OVcjIDD4xlANGTIljVCMpCI0lHMWETqkPDwi",
-	"u80DMh9paalGVGkuozmO9Mhuu433o/qcsqhAhCijk5VIzb7+li1K+NHeoNlvDnZYfd9v9uq7dG+nfjBo",
-	"9ur7g53eS9rqt/0dfbom9AaPTO2wvbfn1SY8tJ9bGVb226dPN+1W/dOnmxenn//Hzb7OBu+p6pcxYS3B",
-	"7cGMZTYshv7G8CouyYTREFb+KF4SvVqwurutdvm6DOrw+FqZlN8BKZ9+43bmFb/79On7f3+qIctuea2D",
-	"20+1EkZ9Fl5zBapBycsmA+5F+iW3NxLwPZv0WFTGXCSLCPf14lMygZHbn5J+iJmMPmhveKBKJ/QhDBaw",
-	"65olIfWzG9pX8C2XWT6QY23wp+qktDIb0EV88n+2SlfJxOLfy3ctlBsvUXx3s07ndMgu+R9lk/lRzMmE",
-	"hgtYJUkoCq2ydZnSIetI/gdzC/K9ppfIVx6qnTaeBT6ZTWqHrWazCYfffIxpnoeKDVkUT/dKjFkZzXdD",
-	"dqM6MA+lh3VjMUyHjPTYQERs6ezhqsp7G08HJxexAb9ZRm+gcCPD6bEhDy0X57J0UnDPzIRS3KNllqyE",
-	"Xx7X/0nrfzTrB516Gb+8YNSnvYBdaZW/ZOrwG8zdIyIiFCXlXySJmIoW+iufUb8eMP1kAsZDCeHCbxvT",
-	"bmau8Xm6ZNE177Pjfl/MQlWmDuIgQnHUvTDE7ETM+bpkoByXTkvK++LP5t5mHleiTCSGvqfV85WqshKb",
-	"KMrV6OpeyCVLJqBULjUVjUTgkhijsWwl6JR3xmzRgc3ZwFSEqVS3XY5If6aIL+Yh6OcjRsAISNmOyEus",
-	"XmOMSLAUt233GIOiXJtOFrGf0auPSMiYL0k39jl0uN8tt3JQ095Es4YprhKyyTTj+SwT9nbCtU3FLEyq",
-	"+hnELZ9NyzY8FPPtHlMzv/KzmiwYHMr1ttOe47uw+V8pV0uUlECEQ71ac8rRZOpKRdVMNqYjKllX/xQw",
-	"es1Id8pCn4fDrtEGjI0Ezgxc8P2mRFsrsQfG2hBjHAyBOS1lDPrhbtWn1pRgNltLoAWfU5J8J2sGgAHw",
-	"799a9b3P+M/95jP5X25XXMTkVISSgV39hvJgFjH9zz56U/U/6XQacPQjPp9Gohewyf/8S6JTsaKmg1fh",
-	"E10OULQ/B5QHmny7feGzLpF0Icl8tGjAFpp7ocOwz6RE1alIa8czNSJtArqY2Z9Gevm+1Chcb7S1wxpb",
-	"/DTq/dDnH/hPbz7+cdb6mZ/Js4ma/vPkbP9sIm/OwmaD7TQb/XaglTs68zkL+wyPBUWHBo+Y7OhdPdBK",
-	"Fdy5Y1b7FaORVkC92jQSUxYpjoudnYXLMfzTr1eN4q6lZ7BKho1ZeGwH32YnWtQm+iL0JZmFigfAN3AF",
-	"WeiDflmuex+sUr2zC1JwsgZzvdFdXCdgAyzUd/rNLt1nF9NJxPpv2aXMPC3zzqmVS26Jjm89SSQrEbn4",
-	"FyN9GgQsArfk3Nj8CzKhC+IL4/5A5pZScj2iJSWhIaG+HzEpY28Bj8ANo2+GUjdgktAgQM6cIlXu67cO",
-	"xp0Xb/0m/WWy0/v7Qf/d/Jy1L9Q/a15tzEM/USoSZiJHQotATW9wcGXt8Df9Vn3uM7/TW+ghfQELFI/R",
-	"RPDxVe32s1cT85BFHXw47TRbPx2/2jl5vXv6Zu+HH/d/evvi/c8vz385uLgsUrW+ptyNDibAzG3NJ/xt",
-	"yfsWzgIuwCpvP27sWz321q6RMzRk1CA9WxGlvLBShM6jmF7g/A1/jV1DSDpILF5CQhM6ZpJwRaRokJ/Z",
-	"NYsIm0wVSogqvk77Yh/iLbzNeThv03tZIGv9S+qVj+AfyY4sP3Sg0MDye9anET8qszDLztpbs32OldO3",
-	"1pMzq8cVQUPXMoeE5nHGRTbh1W7qenT9mkagaujL7JOPz8/Q+Wi/eG/ukprdOy6VmxuAR0AMiB1p4mey",
-	"QY7xN73ZPUbkSERKkxJsLGy9VDwIyEirE5SE7EbZiE3uIFkCWIsSXASQ82qs55bI7DjMZNl2JoToXLWY",
-	"KJAR0uzJKK5Bml+tDOi9hsFR5lSuukzbc3EMSl+pObE5K9Xih+n1SR7rpafuXrDAvUR6AsgZY+X4L5Kg",
-	"gNNWkYpEQAIuleYYqFPqQwvRVn0dipJQRGQk5iSkUSTmRuIYFVESGmn61B/kEZGMke5xPzgdDFhfdXPy",
-	"p8/9CI5Nq9mA/z9/qd+nHzGqmN8BhcBEDuvN1lXz5WGzedhsNprN5j9reV1P3xqeolUnFurDByKG9oNl",
-	"MsbLWlGHtXS4OS/kQIR9TuvDU7qY6M2rfw/0xcM+n9Kgdlj7HpwDUsyiftZfgK59UGXQDtArIXqSRdfM",
-	"72R+BwOhdliLGPXhsM2m/rKVaTXae81/FsWmWeeC5ES9gSWaAxIIlxhfAK5yqDWHyjLjhPtOLpHe0hVq",
-	"pbYD84r8Cjd2auhtQgUrDxkSZVp1rT69yqc4T19rGOd5BaDSDhSYTn4rYtpdPZNzM/Q2Q9orX/s8Hnub",
-	"PgMrr7uwQ2/T52SVRW7G3aaP0/Ir8CmXODp3qqrsvktVybliDA2m1y21FMkmZLbYMwc1S/zxe2VOUWbW",
-	"qeUqEQcncCUYhr4P2Us0OE/xCBMsz/EHyN3RLCHHt/N8dqs8clvcK2ADRcRMbcbAkrD+XrNSXP+J86tt",
-	"cJJkTXbBJDcfWpXW52tgO7mDvdEhLjmAVn90umL0AU9bhx7hyljszLfmPZMeoUDi+i/Y15lLKIlEwLJW",
-	"JVjEcDxMlhPeVJuFaWNnzBYdmEPNq5mn1VBbBZchWvL67sCa0G9YzR7C1/ZfLd6yxaV5Qvzdcfyo+KsL",
-	"fGb8+dI8PBkgsgNe2+kkyyydFgJYfb1IjFkkyVzMAr/EfYernmKJKa+GWZKIUZn4FzXTWa5kEp+FnEly",
-	"+fEV0eaJ8eT4LMIsTGsWrNJVi14+O9kvhRw0b2P7xr6di1J9s76Eh5oIWahYiPGJgvPiTsaOfbHMW8RT",
-	"KzljpzEjzcsx2CM4B2Yn8K7SIyyQDBJo0GaE02G+LR4y8t0A/G/2cOGRe2bG60Emq4lrI6lBzpT+V5wJ",
-	"Ja4hf2kiFLj0hxfnJ2Cz/3h1dZ7xPehZwKuHC4d7Et71zF+a0JpKKF5l/qR8+3rsb836wXH9x5/evv/5",
-	"vH71v/V/fv7S3r/9r5p7GlV8GIF1X3iGahTtBcaovLtnIng0p0TwAT+4WQ0lEHaAsyIJ7YmZapALyErQ",
-	"e15IS5Ckx2ykCC1q8PKm6cLakBiCLCGM87TEzM9LTIwIMVrSIaGhDSl7sb8Uncwyl5cApB8Eek+1dBqz",
-	"hQTx0v2+C79B6q31uZgzo1hIQ9Ug5gTi6TEPwRmk3N2+0PRhz5YSIue3pZXpGFLVZDDuJGkmn7+02t5u",
-	"8/bf381k9G9Jn5UQ+rMySr9IKRTO7bbLClt9aDbVw13ElUqSk/WLQm68tRq8JGnSvIde1+0STMpIKSOe",
-	"K4bHeQ0jAf3QglA5PgRXWzpNwcQo4CujWHh6n+GLxF8XpxolQY7kXRLRbKIPce5/PraQNS6W+PlX2xxu",
-	"J/4rGuGexfSdme4R4QqCzxAwZzcc09ESEo5nvr08qbu4I6sr13GKyFqK9YeYWeIlHT4tNePsiiL/SFtv",
-	"sXAORYqLxMYfspFGLoTdaDXajZ3sSu/urQo6pPX8tLs1pfMDYZTIg49gkW94fjCi3yDIpG0Qx4Yp7Azy",
-	"fEYL04U8gmBPkiJtV0kvW+4MZU31czg1YLDfAhWmp9t6fDfi12SFZxclnAXBIQk1y8/Et9O5LnqMVoVs",
-	"7ljRnhqKuvlS2/FS0cn0qzXmb12HZqJVi+LqvRchWxAqCSXzkbZqwxnqDCFo7hMaeFaEzkKuEsIbcBb4",
-	"Jpf1uwnvR0Jq9jzhoYhgaMJoZlHEwv7iWY51tPeazWYzlwFzkGHK9b991/w31CthMnzT23lRpjgA53Sc",
-	"mVjtAuGnT7Kem2T9iKkG6UZsGtA+kyaZrwscwX6rjaH4B8WCAHmFtkZMUr2fswJiS7FjQy53CbP4XGqy",
-	"TWzkEdebWDsY7Ly1UReQvr9M2n+//nl3fP7HwYXaedd/+aufJBH0R6w/FjNVWyMhIO0XbhvXBCYfoJql",
-	"edr3mj0vj+mkKsNyXNBDhcDe6PYzel/RkFL8mtVWRG3a24va5Lbsyx0jMBjd64AbZ9U9cCz4Wh44eJPQ",
-	"VtGKt79huockERvMJPNNUhGE8AkLcQjUFaX8Eim/yPrOU6TvQjEdldoqmkVadke0r1gUcxdzkDOsxRyP",
-	"tEbi4BgVPCYpbSygUnX0IlS76KNkmavWWAOrEVeuJ8nmhiy7DDJFrHaZ53Dr6aYZrrnepevHmyJ2LcZr",
-	"LaK9InGxrZ7fBV5zgZfcJlyvqosE7oKOVAdfMOyt0j1g6CMH2lJZQCYvKBcsw9XxcuwzxVnsO5tzvYX4",
-	"GqzOHUJsY7ZokK59sy4xPnZpc6zRKAJ/IuY2U0UCptmPNo6MlzKCKlhM4dBMXpsSLGIpPwwJ+ISbIkzj",
-	"nRuzhSTfdSXrzyKuFo0JvYHDQ4es+8wj3YRXdsGpyZivmWvok4AzCboLt/k2Q7ZC56i1mzuNZqPV2mk0",
-	"n7d39VqmebEWjS+saGxmdZA76QwPoCasFt7ZfX8TiQmZx/szNtmePUY0W45tJpPhuYCR92893UFHuIPh",
-	"tbY4fhhRlLDZfBhESDg7+uzFBER8PhighdKFPe+CbzR1fhrkOKmOxpvr0VKbiDRI7iTJZCaVcTOFTFNJ",
-	"qJWbvghDSAKsnL+ZZfxLqEG/LSgsq275KhKz4Uhd4uA8fy73jVhBuyR598gocPo4YMLfW7bQy3z5+q10",
-	"ZPC6bYuUleb2/y6x0irEMmDcfYYz0Fx8pIiGQ91wOLsXMceaU62Dw3APyTQUPeEvst5/bYwSrg5TBi5c",
-	"ORCz0AeP/6wXYFmm9VsHjI6ZXzXlFjfPXJK8h1Dri+PuMNLCACEvuoeQ5Yg+9hEjIkDLYyiYJCIkcxGN",
-	"IZBHLV7G/svRkRXepNuU3UaGAxwSht48C4sDWdGJpzMUITMRe5Yeqqkv9nCYRcVIZU7gpmdfO6y19iZF",
-	"q3J9dpu96wq2O0tSxTdlKSWEiYxsA+cqjcUrRpgyfLuwglvXD9Dp/33t8x0Sm1DFQ4eql2hdQqYIA0o+",
-	"gCpyuU+GjCb3rz9sQlu43suRT1IrkQb1GekTeYdcr1yuUfK6EJOp8L53yOzM0M6j+HAthTpLn5/mijv0",
-	"jVTOZXpJy+XbZcyV3JoIcq20NoJXpLURcjkSc81I+iz2Q5vMD4WlNz4jXDXIaehLW78FtoucTTwiBQ7T",
-	"Yk6SPg213o/isLew8d+8yiM7p38/fn/+7rRp/rbM37b5u2P+7ubVIJlRg3ba3sH+MjXo0spNR5UtDQm6",
-	"Qa0LLmCKoJ8tTl6xbtKUvY18AfECQF1wx5/RRbWNIBqUyKZs4bgWDuwACJrlYmb6fUpCZolL0pycVXGy",
-	"r9L2+4pctg8YadvA1PxPshvLtbWPsjxTxtoOQAn60AVUqkSNpmTCw5liJKDKUbpmE1SrZRJk2WjigHrh",
-	"LH1eP53awSivWQQpfchw7MAzo85rJY4H7AizAbEkUkqt4k8joURfBJJ0zz++6nqke4l/3h//fPzDKRLG",
-	"69PLk4uzV6fZUiqjexZeCLNbStBNTJVc/vGZrSnJX1lRMK2WyN9fuRqVymCwitKB0ZTRqE1M3h+hG1Kv",
-	"nQQhjFyDfAhTqrAt+e+hbYHpmMpeAMbTEenibbtGzIdJdeyfYdNthE3NHq+ruvwZbv0z3PpnuPXPcOu3",
-	"Gm4tEX2gGvUDru9FJB9iUqwxBlCXc0o2IPp0Omn7pYPKv7Ygr1mlpxntnflcHfeViK6ciDO/joQ2krUl",
-	"R0Oj/wlId9daOTAsbQjMR4JEsxA1QpNrn7ajZxLQW80vHZOFr980RqaQC6nYJM5VFZHbrNbzXVEX1Tc5",
-	"zdmysHQRTsjLrHZ9+9NrFpbETjDfHVQzKSYM4gM+98HNHXFWyFPrm2txd65MBjvV641KyUxGy3UdHGsm",
-	"apZxlbJWXamz65haHZgWu1Z3gRkwBxt/i9jv66hzSXJ13sCh0ZCZeyoxXX5PM9ismy0d2FSZ6qtyatMG",
-	"hg+xDipXGUmD+ARJImdyykL/ykRAQp9ETM4mDL/ISv8s+aQz6mn9j89ph1jT299x+8MSoivgFyexGT0m",
-	"++iVBFryIAtgtZRHZ5mPvnagWNQZUTkySuyHAWj2SxXOEeXhj/oSrak76lFTJQ7I+Ag8JgVF3SDvjAc4",
-	"djRwSYYANnPrpXEo19AKqkt2BMjb4mtf/nhcb+/t597a4PAlrw0k+8PpFdiSEsKaP11++DlO4u0FNBxL",
-	"z2QgSxEpiI2aX1H0eFjv6xEW+lPBtcCHhBqt384kk/mlVeAq1IcmtMu7iYnQr6RwZaWFVsbNEldc2Eoa",
-	"dSwy7gyQMdWcUMxkTAk5+EUq424HTD+Q8JAMIhEqq1kNTLgVQOnddawlkfAT4SfV1ghB6MVnAVgcCM0j",
-	"k5ydUgWGgM4kjUJHy9C/0iKhnAGl8PAdd9gAREPfL3TVuf0c5+Dr5+oF14ciQXfFyHQSGrJVgZrAwZmd",
-	"nCZDzwaaKg3+t79bWwX3t24x0VouwJTILF/zpJ1Nct/V8rXkUW7cwrc8XPU4kGyFu25D/QYlOCWUUqLQ",
-	"s6I9O/8Ug7mbYm3ZQnFr9a/2EOdqnFfqXin5r8euU+McT2p1ehBNpqhFAJsD7KhlLHfKC0qU7EfKDdIT",
-	"+F8W8QEv6/n0Yab6YmLgxcBL2SDdEaM+eFjnIlIjMmZsysPhocmAuVE40MZAh/wa2GcebuYaG3K12h60",
-	"tYDWXMDvaweDl/t+82Xr5cvd/gt/f++AtgeM0mZ/b4/6zdYe3ekNdgetXrvX7L1st/t+a8/f77f2es1B",
-	"s0mbL2tphtdqa/EVKtpXSaVTZtcAPyJ0hqEMdzRHFnucILWC7cMlAd9pONSWzzwS2HGowPqK7M6+fWn/",
-	"A8Ni55qrwnKaDF0aWSmzwB/nEVeKhRWfa1d6teDXA1Mr58KiMAKyxCDQ9BGZNKuIVQCHxCfFa7OcYhcb",
-	"B5M1afaY5H6sAnJNnpIFgxyJjkMxD2uHvxWTfMwvhd1j1Ac5xWgUcBaZ9IDqcd70yi/Lo3DG6F4Jf3Ea",
-	"9oWvV9dJWV1tqOPJNVRDjolUImI+ARueS9KdqcHLblr/p0SxG+WRbo9Ktr+b+S0E90ekFQekWxugT9y5",
-	"Gf+HGujTiTdyeh6ymWMOB7ZJNhQDshCziIg5wAqQicD8BaOVsEAyiLHni471kaU+g7R7CK324DyNaOTr",
-	"2wxnWtOgkrTaL0lEQ19rOFzJQxIKze586ZGITZkCuoMyRMtqJMK0hiLTa6MrA9npWtSQYowrfWynVEr9",
-	"DIfzL1VLvtMuKyb/n+d/bdQhGaTVfumWfIlSX0RztsaSniINAiy7BHKmoeF6NuNilFLBYVWNAp531t+Z",
-	"j6dftFk/oPXB5y/7u8vezTC4NVjDFSZuspi3G2Gn+YJxcBHFJ/mswnsTVllWs7apltb111LCc/w4vo8x",
-	"F138GAJlRZ36/HpXn4yz8+v9BCECallCpuYiGmuCOTl7faGtiUmZKg/lJNlYz07mJLQL9HFcf0Prg8bh",
-	"5y9tb+fg9rvntrHVzu2zv7mJBrzzJyIccAfTvGDUXwD7A7tHkzq683O0MOAB65hY7ogFgWjIEWD2S0WD",
-	"ACPFAQ2HMzoEP1bAV/sOZyGAcpPU/ZD3dSBAMxIBQI/V/vHh40Xn+Pys8/b0H53L05OL0ys9NOTTqQnV",
-	"znifEclCH+9F/gJ//vIpLLr4Ui+ysg8qLEvcBzXZwYnma0PhWu14QYp292RCQ1/aVLuxEc6w2CTCbQDf",
-	"utMmTtZ2xUGB+72zo+/mpoAdKnkRfI9oFlpUtmL0xrGXLnAuWGUexvqK2VhYDQzVkd4iFS/NwMdhcgX+",
-	"GGm+7guWpE0kIijZPDc1FWdvycs1Zazun0ZiGNGJAcGxbjEP4VUMhA4IFCwVIQMeBMwnPFytKuZyROPd",
-	"91L0mxAb7lQyZ+faO7lbllocaq5eXUOj8YlIYZcYrQfOwr/oNa1bnDD7eRhNwZO9UCMwskPh65lr/uBS",
-	"jk6Ezy6dQZnYwWsyVucjhl0EI9htcGobNwqXBNTXvD2W7UhRWmKwrBEEQj/pRaGkL3wG1RTZegbo/FDe",
-	"GOLl/m6FrmwZPMdkXs49TKVhODqngps2Tk6aQeq9QTrqLTDh6xWVvG/B9ifo66Jhknj6F6n/YnVmOs7m",
-	"Tziiel+zQC9kzatdczaHf/R4EOg9dW+yVO94yNxuiYCHsYNS36VBuvoP7QUMFPvu7zMaKq4WXRLo3e7a",
-	"Fj9dz2ifwLFJs0G6s5CrzjTifdZBVA2bNkXgS8iCnuiZilCNChgbnv6ii5dPWdRFJI4G6VLA/0jfEhVe",
-	"TR1yojVLOZvIIzuwa56TgHlAEEjoefomHXtEgwGhc7pA7f4PFgkPzBiIc+q75KtmqAEhqb1s1rxaZkrw",
-	"pcEDsWsHiof90i4ZgA7ZL6H5tLZ/zRUdmCvCU+EKZIbbbagd1nbiL/UltUP409kdmy8yO1A7rO3i6GL0",
-	"LYZVWepUwlG3hXeuelmyIqvym2ahQqdCsl6VLzGrWWxarWgghjOG7MNQHAzOiqniLuSDgcYmWhYKTO1c",
-	"5Ykn+1r5Etx1p48kdVqRij3QMXsL60VPBSBjoil6h4tUVG23c6wUN8VMOPWqqR1O0Ud6/VxzyFOg/VzC",
-	"pqWSpbnFWKZG+npQg3SVUDQAxpJjHDkOBYyEy1SfVaZZjx1m+Y/9rFlrno3oxQuYYh01AsfEioQD8+Da",
-	"Ye3j5WtQR0IaxGYnNMHL3iBXEQ9TgJDn18+/PoMYFxE8qOPzoX4c2GwBDdHkmQZhZxCxhJZ6QozNT71x",
-	"Ry9UB/rLK2HXrdV0rRtQBC5WsSCvsIXVgqvJZq446XbcbbzfheIQvf9xK2zbox3MA3d6JVJKtXkamqma",
-	"2mq1C0fIwbFd+Td5Dd+nEgdAqY8ZdXwWM8eovUzj20lpe02XyzomlxUBkICGNnycIaVVfeZ4n70SYozX",
-	"akKrtuyG5DZitKYbJrROjMnMtf7J2+dfyyvStSU/SxJ2jm5+i+LJla0vwnrIhhQqwkqB2rB14c5LgjM9",
-	"gpp5LZBIj/WpVqR7kZhLFkkSCMnMMEJ74pqR9v/t7eTBHQvwbC+z6K9VwdlOUsc255a6/EB2260XoFtk",
-	"H4/cOudV/fylRG94nc3MzheCsdhoB2GuNyP7tA9QcWEPzZz1iOm9lnr9PW0GpSf0f58+3TSb9U+fblpv",
-	"Pn26efHm8/fuyaXyh127q41ErYlPmZgGDPzaRZ+9p7/GtBdiyi9sU79UeUok/JmNG1cHP01epN3EF/nO",
-	"9XKOcSUuvLg83RHzmOl3wcoj6RGJdqqHVo35hLkPXCLYg0fkTNuvknRftEddj3Rbo53mRP9jr9mcyG6D",
-	"HIOJjVYN4UqPNckhMu8ZrL1oj3IuzOYSF+Z31l15cDt69rfUp0nmk8z+JkvW5XRCuUMYvac8sM6AI6K5",
-	"CI2YH6czRWxoYiF9KnOES336/8ynRh9YWOrN2nu72ThFYdvl/yts85eWt797+//Kf229PLgtf7sTyN/a",
-	"zN9PJqmFyDtDcOkyLyyioQN4wa7xMimAG1FwXMC3LuYM4z+GvtjgxUTgZ14sDtmAQWWAm5kZAmCzqfS/",
-	"vO7r63ntDt4e3PzSnvzvi95VK7x42f917w890LFEmiYc+pfP3A6rIh8ueVaKyvZ3l/EWCAH8U9t/bljl",
-	"O2+Xh6/j3DWb+OcyYyCMbwoBLFZIXC1qijmL+STgHnR1b461rr3GjQNLp9V+Aa3XWocvmy9broUYKTV1",
-	"QWFLRj5evIvzdY/Pz7J31tcdPn+eeUDTnaVmPJ3uOIJxR1si1QJp17wKUKx+L3uLpS948PLF/kp/ccrt",
-	"ajyu8P6uXXzDWeCfRlFZT1ceTmdJ9kec8lGF5C8RU0iGdMw6mrk6DoCYqY4YdCJga45l9ZlyMvVsxoVe",
-	"QS2clCBTAKElER+OcqLp9xmbIdR2E4ARbDS8BT2pd11Ph4hw8eHnVMXRYFifQ+zTrYUm1nL81vzcSBUa",
-	"/tb6rH+DbtYNyHGS/A8YPmLUZ1HjbFB/T1V/1HVNeeV24zTNUY3XzLXb0MndpSZlm8nnGGMvEtTvU6ls",
-	"5bkZ3TGFc/HXlesPqN/BLgAgU7J3MeW+tf9+/e6X/7aOYyCFgOn5dqaRUMyk5jvlgq1mGEYrshkD2mOB",
-	"pmBMP+nwsDMINOWAUgdqHb3pRKx/3VFTCfaaCXraea1svBhh0LIvQjR8MIFQRUZfD+gC6k339C63Ieis",
-	"H6lZ/GQK6WL7nt52qthwUTussRvk3tw2iEqXUDxQjWmKHBwBBtMZQxIqx6mWGrZAm9H+yO0DKBCVQ6qE",
-	"BDc8fog5hRhcG7K4RVTJIzbIOM+Q6rJL4Gy9ZtR/h8PLSNYRVQsYAdonlMAlLF2pCuHE3eaB+5U2r5pd",
-	"7SuAN7I1o+akLL3gHY4qnqaCTo7UIMmIYtRjpuJkItofh2IeMH/IfA8piPZHBHjh8i7rxpu3KvU6e6ZL",
-	"p0aN+WRD9ABuErE+49fMPyJNMCUBjNR2kzFBxnUm6PQAVSmbhb2xRbN3ac4Z+RVJG6x4ZDqGfa28BBq/",
-	"fAONMG3vbliBIqfyUizRLk+WdeQPRI4I8wWh5rS5Gcjdiz9hb+6A9JtTFkgXFiaL+NtNJF7X3QEnEaHL",
-	"hWReHt6uEkjYS89oE/csn5Y86+7i6p6Ej5lzSdrw4wijLcgX81pGcXvS8sZMtXyaX5HseQgBUhWiN38K",
-	"1k2ZZ1EMZCTJ0ADcIVzI1LQns5yoQUzTzkMLH2IyvUgXDJdu7IhKt9pyWVcVzZ+cH66KkpzAImVeBOIS",
-	"5jX02fYjMZ1iDXvxSMfgS8uFMPX1fKBSGQnjtmx7XGVRWaDMQmXUSjsu5RLTY9eojIIpvaMl9QMDGqX4",
-	"NZekx0Y89I9MZpGNGuVTcWRHDJZbwNjLLi0DAz2H2s5KgzKGKPqSusT4CfSXfTGZcKX1ADEYSEiI3W1l",
-	"7q/ZUfKbSZJOvmna+9UOm7efE3o0sFkulHh83zWwUtdiMAHuTsXkkzuowgmWaKXIMhC7Jp1bR7HKkuxN",
-	"28dQv5dnFi9+eClXW124B8PuEdYbfUePU7mXEIS7nWFWIwWW6xEEiLS5xJrrJYDJBPYeePQ0YgN+Y4GK",
-	"L0R/zNT7X0jEwIcioQLNqD/FnCw8vJt1QvzS8lrN5hK+9CFyZkl3B3wgtLYd8GutVKbg96SFZrSMH9fj",
-	"u+HF+ckzIiLUash31kH8DAZjdoMBEU3ndGYUcv1UZwJnSlJvUKM2otMpC22KBSUDygPm27dbpORsaz8W",
-	"Wx7pz6QSE4+0mpLsNCVpTUh7QnYmZHdC9iZkf0JeTMjLCTmYkFZzQtrNCdlpTkhrRNqj4kmwjrj8UmvC",
-	"8KGQqkFSrrdDUxoJiAciHDKpPOKLWU/TQ8PMDeuvYn3SvpCHuVdUKiisomtgWqZxyZNquf1dR2ZLxmYq",
-	"JLXgVDiTaWyImGQEi3u2FPq1Zk5Aa3+VwrmyCj72bK5SMFS0uLSDy5WLreDu/ox55T6yTSPr7Y9dUF5N",
-	"K7uUgdY1fAKhyFJd/wpBxpwVCVOqgMf79Xpdv2Ef6p9u0Qc0TTcxGwts4gwKA111tnwYMp/s79Z7XBUz",
-	"wO6e8JUv7ms3V/TjbL0sSfk6C6+5KkkBOsZUB4TFlWMZN/rXHK7HANzAdi/Ps6aK4TubCQEtNXL5MflW",
-	"WHiPl4V7gGnDw+vldh3XLwrAjlUQqQLRp4ikEWbQxVpeDQFMM7UpkoVq5ataHNcpC31U9VbEzMyVDiix",
-	"PpuuF3qKL+mtJPqP0mJhrh/hWidFZBMc1NVmWELOZwaCIdn1lcms2OraBKkMAazgxjhqU/zOClC4FgM3",
-	"JrFqK1UJ3zJZrBjjchsBD5vtA6+XoE2aFc3sSfJeGXLYOBqRvNExUPy6IQm4CMraeHynooa/Lm1sAF0b",
-	"wxkUzfQBlILPiQHA9JLeh61mKg31iJjmDQkwH4xPkk1gF9JJfGuCKbSc+OoVrPZkl9y2O95k+f7eIeSU",
-	"bC0Akto8qhHib8X5SYZPl2Q3ugRWQTLcKeVxAx5UmZ+U5OfBDZavu8vlmvxacLeuFMsprUWPXcPdmjx1",
-	"tT8rNcP7c2qlVKnH8WylVkSI8cfpBimwydkAuIKRmBdX5cHO+IfBwOWz+tV2NcDyc4QcgfthWRvyNSXW",
-	"OLlVVc0RlTHwsF1Ehz6IwH8GZpaFK2DwcLCJZJ/ivMg75d+VfWyAM59+PVfWcZpXQusjGHukaQVVTKLo",
-	"mEnTpAISFrUY0h+tTHGbzeuoQqnVXfFaMNA45NOrvIYozpNt/OzsLQtaT3opM1uxnORLek3ZAFJGMSE8",
-	"gw+V2BVW2081mqrWOTKZx3l8s7xKBbdNvjy1D8i8xpVlEQ5MDjyooS0bHRuQpJzCle7XxTtZX/duSW3R",
-	"mZQz5r9lC5cpO4iYHJW1UnGw/rVweqt1dsz0W1sG8+6ikZ/mY9drYa9QeKfvLt6ckBd7rRfPCj1bhpqz",
-	"+K8vj0G1voZP7b291kHNq40xNNjS/4Sa1Q9vz7XSDfmdkgOp1A5rrdbv/zj+x9ubk2jwv5edF1eLX3/5",
-	"8cPwxah/fU6n/H0Qzc8oPe//+PFCuFqJOKKix8FQRFyNJk6MF5hmIbg7i66Zc7jj0JwaJ7tz/NgFaPoW",
-	"0FTc49XCPV6PPCTd05OuR7of3p5jV6KLy+Ou8z6OU/Fe+LNgJp3DZ66uUcfBnC4k6Uo+dD/kxhUWF5HP",
-	"Q9NAqnDFYs0rcsQ7BuodQ7273muceAkZOzyCPwNInokPGSBzxcFDNmYLWTye+tvKipk+OqsCq3BD14Sz",
-	"PSYd8C2hf2R9ljBzjJofETRhvRgn23iSy7tcHZFAiHGapScNhbwa9ryqeTXb8MoZP3sXO5Hdit+XgkG3",
-	"SZ1kjhxNm7KdNplSHskGecsWkkyo6o9IN4Mo0agDpkT7tuuRaxrMwD2t1802DG6/TKMfkmNyfnx18qON",
-	"hWB8EutqJzSf/KIYnaT7QaEfOv32O23HBr9jdHyh929aovREbCoiLFLU2k0IgIRSn0ATqtASzIIGUQsl",
-	"xbWGtOgJf/GXfIWc9XCXYKomP5ccfH2VS40qVO6Y+3wufWv9Ymvb0OYFle1ckOtbbdDqoIwXxmg1XQIU",
-	"4FG80YqFEOTSFM98Umgxqa/WJBd3Gv0r+bRW46xPtaIUwps64Z9MQ7Vk5jTCt1JJUavFuUCDY8AxHpeu",
-	"r9vb29lf4SIp6JM3bnH/jl+zS1bCdDDCUIciafBZ+CzulpIS+7YvYK110G40G+1G64XmzzM1YqHi/UoO",
-	"+qqOfBvbN5lnRYPKgE+4fPeSyVW1Nel+UZlpHBy20vfLeOrXMsNKnfG5J8wkizp0CO9aey/+4EFAn+81",
-	"muS7v7daR+QdD2c35Oblfmd/95lDEVrVqxG9T3iwemw4A3DQHMxjZjtz9Z3FVhqF7a4I4bG29z8mAUfY",
-	"F3gjlEXahk3QYceo4dvqk7ZaaTdHKte8bL0OWmv7+TcyWNf1xGcps9RnYgKNmtMZkEFsCuC7YJxX0neu",
-	"iH1vJU61n/GOZObsxYcjIaXcHjmoeTtxgxS3Xe1MTA1OvInbBLdP8/7H8SS+iz3P+ZaDiOeol2FCeYBZ",
-	"bxY6SoQyB+QH0dM/Rk5V9T3lwcnS+vZsyf0RIiIaVLuBiEirmcBTDLT6rSKeQ6Gq7R60XwKfzJW6f/5S",
-	"4lZ+XzYhbJ1BuuDoMUk76KHvEhEG2DnFRsg90k06/pjfAfo72+z3jlHzIqZEtYZg2ei28Twe+7TY0hTP",
-	"6mHEqG8TSw/nEVdg3GUqQo0bFGAd13aBZlqTbdpha6MOS/cd5F6r++SmgUUHSIDtw4P5GgC1Dn3zrM+2",
-	"4Ug1LYL8pYmhVKTgyYD0HV9APygeku5NPbm6m0lLzPVsiYmrEEvM8b37DrFv5leu0KMsTi2wLcq2EWU3",
-	"XWaM9zktU40HOr15GwvG92wLaZBHRf6YY3wxQ/pjVKuQv3jvAfhb51JMem7UL3PI5iNBeiwQ4TDOeVXF",
-	"RnwPyOW16qQNxQ4PVzDTnBBYxtg35M6Pz2eTxKbCwqzXgXgVt63EWu+bmW0zkcfwGMNXNuYk+vis1q5x",
-	"3D2G6c05fhzFGh++jdTynEtxZerJxskhpUkhJo3X6Z7CvjjGxZ2HgBH+wvZ6qHnwscPi3jtxnxsRhStZ",
-	"JIYBfsOCsnqr2WwB6gk+FpXPF28gIRjygtvHB/gp9b+aV8tWt+V8hhHtA5H0+ghhjNVseolsurviED5t",
-	"ejXJ/2Cd3kLpj3teDVdh2UvsAgArlNOZY1UrVskVsvdh/Vw2iv4FFLBuZlG74K12xn1yi7+cPDJNkm5T",
-	"W1SxRakePhIuBpBrUyhZsTNGqk3h4V671dp1ByagGmWNSRUCSSvVUEtdQzf+0ft0tZRzzdPk6WipqKxe",
-	"jauAzTF5HhtxNVUXnmvJvHL9Y8F1uTKgtL/zcndlvEgLYpLc20tHf/JhgOzpy4Vz0q3dE7Zkjmh+ZX+B",
-	"ajXMxc88ZWlPhf29vZ291cUEOVbgSt8QA5XuhAp0ynxHG5Gl82m3dl/svtzZ332xalJpXlQs8tH7FbdC",
-	"EP4iM4O9Lc0gYX8VYYFdtdNXdOg8RXcoJs/itseH0Yt7iCIJxScG2WRBVGXW2HCSzKEpUkbCM9PLs0S4",
-	"ngTUFS1IN0ONyzXBrjc+JeN/C/U2BhYWxXSuD+gC5UxEQ4nNSzNIx2lfGNx6tdJm5+DZxB4sdzMzxJLy",
-	"BjnG8abOR45EpIiITN9hGvpEKh4EJiKM3TANlP/d9D1UUx5L4YOnlwaYESginQ8AYLhAGzlmeDe1JtFc",
-	"VqslBhd+uRqyQoxlqbOxFYFUkbXfkZ2vz7eqsKK7sqBK7OKShf7a8Xy7RQWtMYPBBK0tG6SbUX+MZ1uE",
-	"5M3Zmw9Y1iuh6XfEbJdLxnzmH5FuopslV70+fXf8D3OZ5g9XF8c/Xx6fXJ19+NkgoGA+aSgSNmc7opZb",
-	"FG6rYKlen9XBt6lyp3HJ9w7au82X21bDN1d6C9lssNUDbtBmLEfqLUr8t6kFXlUpshzF3I04nNSlpxJ3",
-	"1tTDS1AMpKILAJmPCoYGVtyzqP5iHfTkYurU/5T0zfmGdGps4gY/pnvFpnrm9UdCSCZXcOWVfSzKNEPs",
-	"izXrxV/non+JUb0Gdf67EnnmmDhwCBdn1iz/3N7e3VPAI9Qgh5CBCAIxZz7pLUj3+y5kJHW/76LvPAhy",
-	"gMcgmb/PuxtbS97uu0+fvv+3Cznk06fv/+auEI6RbdwMcBaa6mwpAkjfPozFABw1GfcpRDhjopmV6e+w",
-	"oWN8LfReloYWR1DwIsY3QnqXInQngNx59Gzjec4jK+XBgDOwv/oLbdvncYAzPSEiNsRXgFhH7a7wvHo7",
-	"+6qjNzdRBB7Mlf+kcRcyBLI01hAPrBRvyCFCbQLv8KQhFLJkvN4EJQvVo0MP5kpu7Ylb5VEY2mjMA+LQ",
-	"Zo9vsdOyPiEeppb3hBolOeVp4D6oswFcJjJGFc+04gR+/RcJpQzu07UtHNyEsZXC1GZeNUdlDqhbF6Zt",
-	"cqLvjm8bn+I7FBzHUGFHCYgjlwmmWDpUTLq4QFnrC3vFa5spIiGjEZPKIT8TFiMVNsueRsJPjkNawtw6",
-	"YKu+bYjXrwY2tchYN5vst8Bki4xvGTneNyOsih2bFv3OhAHsXcN9j0yon2pCrm2muNewjMMD5DiQwjQX",
-	"BjNBDJCpEBGSXiTGLMoZPjl9NNfhFfIfX3qtkhTIeIarHb/Jy9xfwD4xQB7HhRs/f/theyfTNUVBq5Kg",
-	"vjkwsz+13QdkxI+rUbry6z4cz9SorHuU/o20CdM/mz79eXgHvLLGw2sacL+DHcP0GP1DJ3s/PccxFPsi",
-	"Sg5LVe1BGygH9oJ7ZhdvTsj+i90DfQMoyt9rtNMRODsdU/aC8EfZCdovhhGFz7OQztRIRPwPlho1C+Vs",
-	"OhWRVlthZMdkgNrLwb3iDOM5VmBpD6zV9b64GC5mabOZ3b4iU3mSy0U2CHNhXJ1P+wr6mmVlmqSVoWS+",
-	"m8no35I+WwdPJhENRfKb0t9n7Cif3Sm1Im/rmYCTxt8OeGAqWHv69Gs5HUO1TvMpUTW2+Gl09i/Bezs/",
-	"jf/595/+OAubeadee7caFHDjr/USz/N5KaTUcbjIVN1eGOFAIxbDdpjKNIAC7Ql/gbUWBrv2u64d1umL",
-	"yUSE3WcGsl5IlhSBpron2nyfKAdrz6XmNNpISd90ONMMpxew7rOcf1dEEevru0eSkR6syGIDJKvmkvXa",
-	"uE+mfmP7/ATBn81dnk+sd+oksF+lr5Yacs2iCQ8Aq4f7jMwwXQgyBopOu8ITXAc0ma7E8N2WYMHST12u",
-	"nplxeYZTmH7qni42ZG90wUyEee3eDUpAAlbc/7NCl1NnC8976XKaeb0TEQ54NNmAQqHIKk2ZaZAeRzdT",
-	"W0tVnpm+ioC1YTDFDGV328elmRy2Ymzt7PA701+mg+kq2kPnewFqHZzx3UMDp4xmGzJHgw6f7Ww6sngD",
-	"dncYwHyjr8oN/IPufq+GuOdOXeA8oGXinxofFOnTUKutImyQ7kSEahQsOgPGugivlepULzcM4MR92233",
-	"8Fz1eI5ShaaaCEWsrX6YBmFnEDEAltQqNXas0FookB7CLsEvtcO9JMZiWiNodUr/Yj/ffvZqqTc1rSvM",
-	"NW/wMbnW+LVpb9zR79hpHuTDMw8WWOmnGrYvzaGx45aVaV9FM8SYB0dDQMO4sBMKvLQ6H5ezrLQVXeol",
-	"aJhGrSsQ5uqAiiZdE0sxO17RgaAvfAek4ErnTW/7irrBCdDV0lKQrH5iSMeRBZChpZXlY332Sogxvvwm",
-	"cYct+u+zbvvsi6QIMruw8ZalS7s39MgbMih20tUUm8efTLGJlL6sv7WQNJ+/tLzdks4ZCeE4IvdoyQP/",
-	"7osJk4kFoM+OA7KIhyu3+peZUPStHngbc68yU41ipkA2czeXPLy/m/YmHDSbL1oHB+293Re7zYODVlW3",
-	"Qg4XiioaiOHMqA9xjqdQNLv2Ma8tolqFy14snce68mYul6yHa22eYxeyjJZWOzmBsu7Pvwki+XFcm8Ba",
-	"HEdJf63fvIvne8qiLgp8DxWAQFsdahQXbNhjf0S6POwHM5/55gJCCTACMCb1SXQ1TFkiOcAqgenwkIAh",
-	"mjvgLLLzIT0eBLAt8GSnkDGTWyPndMKUq+rTfQpgcLGzj55Ux04q54v/nDCiprdfgmwYb8MaE690yDzI",
-	"jestCjYpXN7ZHZcd3w5OacL7kZBVBWch8RX7mZpjmryk6xGpzcsKoVK61iKzhLZlyimBZcmKT9i2tFk2",
-	"GLC+4tesM4jEZPnFDlUS9Gsglw42gsCUHpg3aLnZF1p6AhKCr7XixHBD0g7STMgsNdyoyglBOPa/touj",
-	"bz9/TapwfqMqFibHVymxPWSinJbnIIJC6yXTJQSaXYHeIXiC755YaRmybi8LN6zMw7REWFWygXjZEpTD",
-	"NnTYtHpaWOACPcTvu7mumtrUEimrdWfC/SNCzT9DzZH6LNMrKi/0Mvwirdj2xtUUWzuvCsqPHXqfGlDM",
-	"rh9NDYp7f5TUstg+N0QYwHEHnkpKeK7CZrhrrCKDKOIQ8gJiKGkvkQHXMdOOsamdPqJI9AI2cQe7Dnb3",
-	"XpApjiA+U5QH0u0uNIEpENcKHYZYCab1j+YR4YpMZlKRHiMtogQBYwUiS7b9KNxGzFRHDDoReOHXuteA",
-	"s8CPR4Jsyn2FBMKkASqK2O/Lt83m7+0CpgNXsNmIEYpRIA6goMS+uFlaZ17xc3zV53aZSl2iOcBZPHcy",
-	"pGPW6VNpobISQDfZ2FDLtEv7pby3IvMxSKPVJQ9cxyMxx6KRmyyQXy786II8DALCw+lMGW1MWwhx/LES",
-	"33ijdxNDxg7GYfb6i7PNwXQGWRm9APLvAZpLYdWStLpw4UXAxl3Ny+BogCVfu80SmKvaW5AhQJcJYuK7",
-	"R4QGUti0wBGjPovI3+sXeJ/6mRufGhqadUAXcIEU90XoQ9xyTrlKd2qEKksVLZxPhd5n9eOBWlVX93J/",
-	"d3WWQpL8WtyQH6+uzgkOWP6kvYOD1HN2m+5yETyZTqRXiM7GTQ0tIzO+GzCMfPfuKyerPY4FJVxtyl4w",
-	"FNe1R7xr3Px0Ick8hs3Sx3bCaCjd5yheg1nE6xEbMK25sJUeEJMVgEuQzn/FyIU54xm6dIvEFBk7VzLl",
-	"/7LZRCrhhI6uSd+sOwszL5YUwZq4iohS4R0L9Api2JHtkO/V7UCG98tXk4dkJtm9Labb64Y7bKZml6WE",
-	"uCCZyDF/uiC9BZlDYVm2uh1yBCIyN4j+Vq+Ja3M8rO4xxTwuvQbqhJ0N2t/Roa0TxCaYpJtvfg7Rr3pL",
-	"Ty1gMfL3nEoSjyzSfLGD+qquOXpbklaqkVNsnEBOkHFhGGBqbMYcYr+ewpuv1/c83dW9+kWpxu9PqqA7",
-	"R6u2sDo138wbe8VNw/VzEXIJe7TBAcvXJ7P+CHP+IO9/c+DPQq3Z85grVQ99ZivJkHfl2Q0WoEAAhYaF",
-	"cGlVt47lUjtb8O+4DsKlnjx2tQU17l+Ch6Z28nm3nJ0+L2fl9xikeVhBVlV2bVTF9BjyzlJkhb25xKHb",
-	"DTRtiMi9UkYfkSbooxFVxTrpLcrodAwXN9AdJkvEN67ixr6v5Jg48ZAmNFwYkwvTpI+QVeqvbRb1UcI9",
-	"qcLmjNZNb6S/ZXeR6THKrllQIvuFoqu9XTDsHj1dsVn4CF6u9NlYgkODogtD2nHvAZtqhNJAXLMo4mBP",
-	"yIVUbOJc8iL4UuGpr2hkksUNB4dYDNSN/0USsGn1Vz6jfh27vpvR33X/++L06uIf/40wJB7p/vfrd7+Y",
-	"T89cZfL5hNoXy6rkzc3/DTd99jdXwbzTg3IRlzfl8+n19w7GbKu7iwU68KCddtlzMhWipf3iTG0QoQXI",
-	"lIp141lad1xU7OSUyVMznp0giKcC6E7YR2dJXOJuAnJqM/CWHiEYBKeHSnfS0kILLEymA9Mj7s3BXRJM",
-	"f61tAs3N8W3rdKW5jlN1HVdwvlwqzdmGC/cWdwHMS3axoodmoL8G/MZ2AIQX50BnCG5SclzL9vSHSMxN",
-	"eguj/ZGJSVhhjzM+goKW0ys61JOJ8+BTve/FTHNRbVjnwhmtDbe+5dr6CxGw0vxG48JHpHLr68J2Uqiy",
-	"HJHuTT0SAZNdEnCppIX1tUja+qX1GjRINxQhpkTq/cY7S8CA1rc3gP9UEX030uOQoimNr2/EMlzVQitT",
-	"f8KxMjppJXrN2Rz+0eNBgGaufrBzBy/Rt39c1sHzmExof8Rtj2MxD6UtuZAbQ3Hk4DZ8Don6fpx1jB1+",
-	"6Cqo6gQvw5grcRuvxwoob178lqyBE2IJwkd2TFwDoyWh8aO5EyyrNLdJ7/9msBMb1fQ+oYTEeO1TkAIb",
-	"KrDZ5bxD/X8uVFgBBSB7GPMn4nZFBtXGpLqstvoupHvvRFi1MLtwQhyhkmxpWj6hdI0iNEnXCelmp7ba",
-	"UsmOv0eTJSdVHsd2yU7iHgqx43NQufr6aUmHhzhijl0pbVCI7ZZpvw9N7QS0zcRAOf6S6tdOaEh+VGr6",
-	"QetMfSHGvNDJEG5jqQvKJXs/9PkH/tObj3+ctX7mZ/Jsoqb/PDnbP5vIm7Ow2WA7zUa/HYSpBmE8BHVy",
-	"3d5E+qEd8+qvGI0wP1Ea3/yqVI8i5F/mXQoLhwv2069XphKDg4rmjqun3qss4jsLFQ9MSbZecBb6KwKs",
-	"B5lArlPH3qxRTmodyxoa4/J207qxWfHP7ghY1Kne9yPHazL7kJleZmWTx6Tf+3P5YXALFewWVxAmqxpf",
-	"pqUJk+uJEzRYTkO/1Ac5p1ITRCEawfCaoteeuW/2Mxp5YmB7/puEjjmLmOMBO3dGPMgX58G0nHvCh+FZ",
-	"uKageJ+uUKahX1YVuXkV5N2qRLPljOVFvA1yORKR0jsTYsZzCLDaSZknmKoItx0xMmER01arTcG5c91v",
-	"SQ3l0uJJvWMfpxup2TYTL2nLlwEwZmG38gZmG+RVqMo2rMFo6qd4M/JO+Xfd6nVbXa1f6Zqb/OZad2F/",
-	"s3d27rZi07V3+zwSYoA9twVZiJnDu7n+Aax4pO7hWCw9DihB3WlHC2g9Hg1pyCUgr94lqLxSD3K4aNJk",
-	"7kFsoJOvzc3Gmll/FnG1MAjH0K0Rcerarf3mSK/jgHaStcFiYClF6jugiFQyWY1CwvZDNiZbT+95AAdM",
-	"vPJV62c3CvqmNm/1u1/a0ZVBL811MeTlFj1EcQ6cXag03KSd6MZuonizi5wDw+B5rW/lUUtpfXrsGlpf",
-	"bvHLe3aaCL3PJlSbCQaPasqEPs8GsDnvE77rkZ3mIc6Tu60g91lErfWcfVyhpAJfQPJhCPWCXI0SSK4B",
-	"7atM8XnKfM7OeMVt1SgSsyHmp3GfhYoryCS95qmmJzYHIgwWFaAEM6+Vm0450dmN3oI/BOWpkzoaBPKs",
-	"U1naFuodYfQxA23hEMMuiqngW8mRRh6sKIaJYpDTrE3kQIRDUwhlOixNqM880m2NuqD8vXyx32yOukdE",
-	"BHqPNHXryzGtoM8aJJwFQQLQlmvcsNvMiPS2V9PDaU+/JVJ8OniM7aVb3sHt6NnfUp8mmU8y+5t89jd3",
-	"D4Rvh97LiLgkhn1M5ExOwbZLA5MEQoxJb6agzkKy0PcsACARUdq5ZxwIsX4Q3y3GDQ6HTr8CTmv7Psac",
-	"1vTDpPdjpWa3969AbCbbzQq5t5a70j0u3pyQnZ2dA498vDrxCEW3j8m9jxgjWIkHHaV4EHAkZJlvBFiq",
-	"ycaquZ5YXfFJMV3eq93Uh6JuvtTTlIpOpjBnMWbh8cznkGdfxO/pi1BFIugexm45D7rbSNvUHU+fGQaB",
-	"3wbp+lTR7iFiSWnBaoi1QV6jcUri+2bzmuA7TapUUTeZ6umaqpA1ydTCKSK4IOlHzMcMAXmYguHLO2Hj",
-	"lcE5eTW8HHV+GYw7L36ZtP9+/fPu+PyPgwu1867/8lc/GYYIizBUdk7/fvz+/N1p0/xtmb9t83fH/N2F",
-	"rO4Y7PDQ3is1Y4eHNbWFyzsypff7NvM+azSQz76dwxEbsbgoV68qeWelJ1QdAbpmX0ygCh/KYF5Ryftb",
-	"Al5LL57LsIU8BRiUob7iKn+uXvdwBaBVFkhI0jEoF0hzAe9FNOJMHmWyKgwngGwwwAxMrVehm3JzlUWd",
-	"emmn7mTbdeXlDaSWPURPErS4xbS6xa1VItvwyDR13G0d7O40d8v7icR5b3ESbsfVq0TvQ+2wFs1t1zF9",
-	"bygo03sPU37RHt25A4nZhp8/XLw/flf7s/mIqJjUAdS6eQuRHNEUC1+iIZPKltkcQj8zdHrHy748XpSQ",
-	"4dKY0VePn5zq35c/UWv1gcHjVuFZ53rgbXImy6Mutr/mGWrIw0jMLYi8HEU8HK+ooVm5eSleUN1Sf8j+",
-	"KFbArVxUqJffoncpJoLY2WRCiKkCc7t2rgNZaHAC5FHaHMXd7+SuPU5gZV5R1R+5zG05ZwbyoKeHkCFT",
-	"S1JKiioGFlSQgZhpWy3TH5bKMfNtIm2lZBSU3S4YP61KhMOSdgvITnwBRiO74VifWv2J9txnn+rMXkmm",
-	"snypf9gAlxaKIrFZZtG0TFpeIsrUYqLfo/a5IELN4C8bvH/SkbFl2ar9nFscqCr5fcbMz5BV48jSkuWr",
-	"dIeEO1TkrIUlDwGHnnRR9+h6JD6TpPuiPeqS71oTbbW/fLHfHCGqgaYTAL+3eH7PPFBYSTead0vb7ihG",
-	"J7lEvbwutlTDyupI/3ktehzKinm1WMt4MurLV9yTJ3Ok76SP2N3xvjLdZE19oWp6qdXVi3IQipYQ5QkL",
-	"mKDvD3T3MWARScmE/s+Iyri1Bi9WKFaPH4npWvEjPbdVFfKxmZz3Uw7Xrfxep27OlO47RH+l9tvFYrQC",
-	"cIbpvK3fI55f6S6vTtDFPb+/vNxSVegB0nHXKemLE9wl9xnwulhxbmD/KMOw2YDfWFXtQvTHTL3/hUTM",
-	"gKPnMmBXlfc1q7XLWF7Ol/A9dyQV/WTSFBQVnbwe+teyn/SgDIDFXOvnNa82L3HzWjZU0n45RsiIG++k",
-	"YLbtQ2K3y5uzNx9qXg0ar9e8WqrhevnTtxEKgZ3GXgNaF0uD2+XUKcsZXmY1pNb+y0rBw2+uLdafHpwK",
-	"as9/iFfFFWr7KJ1x8gsxl6S30FYLF76nuUNIfD5hIbjcjwgUdYoB+YNFQmbC+g1yes2iBSLcGKywrp6X",
-	"PiYdEw3G0kce0gCisQMREZNqB23YSVcJRQPZJX1tRwESBojGIlhg9r4rInxFQN1mdsQwojyEGNUCPonZ",
-	"tNNbJAL+c2z3//alRqe806eBPpK1dqu5V/Nq+ph1JrIjlQAxCJ0g4OxBon2t1WzvIi4ufqntvPS3fRGG",
-	"uAgdE74092CTqVp0pgKf1qz0Mpa320cb+F7zpX10E3uUa4KIZ6xE+s7twp2N0pRIT8AA3h1nnmS/yzwI",
-	"vtx3jdzPDr39XGUamkhAtDzqVmy+0Pewbg4kyPwZqRb6WAfV2JybVbUUdMh+gJG36cNVUWWFy19bHuTS",
-	"XddTgeF+F2K+XS0YqbbaqiX0u3KexviRBTXbYA0rEXOv1NJ6xc2Pn+ot0dCzj1wJgUMu+R/M4txmFAkZ",
-	"99cEpQJa+KU0C2JoHX801HxIeoHojyXpseEM2sjskrf8FYzZh396iMFIE/01n23wJzuw7KCQ35AsTWVz",
-	"O792a11oS8zWugTeoPI1rr2pfHFm/9Zo7JDa4/WvWu/9EipZq3+DpaS1L1pvdhlaXP+qdR5WaAGRbEJu",
-	"cVO0l6apzMJkXzj7IrkJeqlzkyWZwulwkmNqD0v5bSLa3AwXVG6tactpwBXpLdImeuwVibUzIwbM1McM",
-	"pAG0dwSWgBCaLqs9JaaL9iK4RGyCDVoHcR8XPUGP9GeK8JB8vDpJz2/CwxmAbI3ELILEtLjLU/kktHAu",
-	"ItUZsWQdijgJkA76Y19MejwEi8fOK7FbUjFDcpx8DwGb+CdA3uuh0Sks3IkvGIJz0+k0WJDvKLprRlR/",
-	"i5hTz5ILiRLiSYmkb91Y2IaUM8dkzQy+Jy8b4civ6o2J+3xiu78+gkBdz9rQjG3F4B/0oDj0/JDi+i75",
-	"PSls4xU48ThuM+1gHRNls/DIf4gGkra+viFtxN2EXX9fiCeu06xEj10jnvi/LOID7ioxOQ4CAwkrIYme",
-	"2UZc2FHcGoWAGZL05pcjMQ8JQFXaQpOtwYRYHevwS21VRvtmqey3DigSwwdrIxYEom7VveUJu1uAL7EC",
-	"HR57nxglqUVdinsu5Yz5b9niUXFN1hdKd5ATTwREpZJ0KA+aV0ZRSV63kDhZZuy4GBswlMWmrc41r8dE",
-	"Cz4M67MpmVAebNjr/EE7mC/rRl5cplRF16W+D86vR6Wz7MEUU3I0wJC1Hdnqi7jAKVPVBBDS+sa1Q3Pb",
-	"TKsjUHSR5PRz4V9v7MH86derAm7kcQomCjcJNoiHXowXJSLSfX7dek5navQcBnZNwZUp4MnWUSXTi1le",
-	"dn7mvh3Em3Ih9qZwqg5jfCqPXNIJu+SK/fVSRbyvPHJO1eivdmqQVhoC7ATcN04AlMGM91nHPDaZDwVD",
-	"pHZ7C91JB2JJexy9U2JALuFOWjJCAC6AwDXEUiG7ADKjD00jGi9OUbCRd/Q/DFnIIqq00NWrzVXjU/gp",
-	"rGPcj3DFJmAXd7nf9Ug3SSvWn5K8Yv3JJhZ3GwRDpyaBo09DQM0g7f/b20GfB/Ac2dDPeUN5MIvMZLra",
-	"IOd9MPifm4Y8//MvKcLukd5UH1FWMXWmQY5NVhQylL9Ik2Gjh+w2dxtkt7lDutC+pcNu+qBZdLWc+hQS",
-	"gz3vkd32Aenq9+9AMNqMMBDs5GM4DrWaMcCqZ0jcQV94koISNx3wG8m6UcyV7tMo4kySbrppU/fI/Axg",
-	"NJpUWKj0SzMf+qtLuGxBuhdUMeg53YVnJJ/r5yLg/UX3CKZPQ1+/0V5zJ74wadbU1cuED4MzIkKGm4pD",
-	"qd4LEQ5J9/SKDrseUE+M2FzA6tUveP7h8gpQmyXpnvlsMhWKhf1F/S1bdD1yfnx18iNM9/Xpu9OrUzIS",
-	"oZhFpHs2qL+nqj/qemQeccUk3IN0/WjRiWbhX1U0Y90jA5TLaH/EpAWK1m9nHjindjVo+q26pl8UlBrp",
-	"VyY/nF6ZKnBK2s2WLSsbcCwUt1jF8Ebdm3pSgQYUlnRmgn73yPoOSXc66wW837U9XzzSlSwYdPG8KUF6",
-	"jADBeBDjZoFkRJ+dGEgYytEkHjJCUvXrtK/SXcOzKMN6TyxL6+g7de20pWLT+mx6CPkrXTKh0dhM3jSL",
-	"BGAcyFnQWnN4SKi+uRThX6RF6IoxkDFy39oj6N6T8foZDgyMF3Y/5r7m+d0j/ToBNUX3Q6YkHj79e2c2",
-	"jevL9cShvUCfhTJdCX081TtebzfAKRQFhj3Lw+fP5/N5g8LPDRENn5tr5fN3ZyenP1+ewjVJo68a8sSa",
-	"V7tmkTT5Qo0mjhFTFtIprx3WdhrNxg7aMyMQic8bcxYEddi95/+aj2XjXwYJfIjZ+Vq+A1/SxlTtB6Z+",
-	"mo/R+JJToSekB7WbTZT/oWKI1ZNmaPaOKNFXyXu4PwiDohAASA7yHjNq+npt0GYa8Gtmt6+B+UkmL9f9",
-	"rHjyzw0bzmgMtcPfPns1OZtMaLSoHdbOgfoRMQEBIFLCGhk45LubrCkt2egQahE0sWjtJH3Qaoc1PE7w",
-	"TNsf7Yvm8rfL1h2a/J3TITbyjyi0MHZ1Qz5JNfEysiSWyXrfE4lsGqIVsEvifUos5Kw4yaYamjyfkkzD",
-	"TOvF7x02MjZMXkpNit2o5yM1CbKT+jRrNnf6/z9f9CGjTg+Arxj+AEcDv8hOH39+nvq9ln7r/PxuPXfH",
-	"O2g4CTgR26c5A9dum/Mt65SXorcRC6Yr6E2zsCmva2IupbZ3XCp0D8sisbneLRkCNt4bHigWnesva7de",
-	"MUM4WOBhsi0DAf09ptHfZwgoZ+tG9I9oJlVjIB/0BQh3Wf5oixMC7ZOgIouns3JL5pIz26rNJ2P1LpuT",
-	"nYYW6qVTgB8rPxt38VIZlIqVu6f5yyX/gyV7V+ECSBoxV3y+R8mALwNp56WH8g4nMT57+glxV4A0N7fn",
-	"pnjCxmxxGDGK7m8hHWcKa7nwFdY+VK+jxcUsrLwpv1KuKg9O6bJv2SK9jaC4vxL+Yss7aMrabrM2vUGd",
-	"vmfqcVHO62hBoll4mNKPtfrKFZmLWeBDYyati3LfNjces6kCSms3W1ue4K9cjRAxwzVVXDrwXmODWlgm",
-	"bcOU3d0Mew5jbr3aO4GTWzU+HmdmcacThdNOAatUP1VgNBVE13OKSbbPIzYVkaoHjI4Bw9J59i5g0Ds9",
-	"Zt2T95CnQ08Qp1rtbLS3/OQ+41Mn1QGcCbSIBr+DiOAQcEVGIvBNvruBeKHhoif8hTZFtX1nW96N4PyA",
-	"iS2snsxDkycvseAUTp+W3ajjQCuY2A408FfanKPGZ7ltlQuX3rxLGr8Z6ra1dDZ6VCXaLdG5nn/h/m1c",
-	"pMGKtPoavt9QTuBl1Vn/AFwTlcdvLoaKasGuo8mSCA2ntZ1BBhEzJYIN8is4PIzbpHtoGikCezblK/42",
-	"hD+uP/iLNuVVXqkNt41t/fwoMvKNPgMbi50tiJAfmNpsU2K1zKI7ZHcFK7u+yfN2X/pbjHr3RPS3q5Ta",
-	"Bq478GDGhXWPRbEnBlX0DpzEJTxSqo+Wpcu0Hv37t0bZdzFoHpwycQv8BnllWj9i7ARlHLtRxBxSUHj6",
-	"gTA/Jdku0qR/aHkIWHkG29XqUVia9phUjq9o8B+houEag41bJHShTPGtJXTH+Q98RKAU0TidGzGMaD9O",
-	"r+USEE30cuWOCjzhz6Ny/7IDV1pT3hOw9UM2xyjU0zT2r5IpHqagMLz432iqeAlwBphPHno10YqC6K78",
-	"2vwFF2wa6HOLXKW3ME1bRMg25iwzn6s6uwZAqKV+bz3wFMetywneRGJS+exdiaUOchOK5ZIAhjXxMWfR",
-	"5RKGAXmP9DrxmeP6PyE68z+u6Ix7eui3T1ZvydwMQttGM/ucAFW4Y0dLFk/LSR/RWsx0MfRdMlNFoyFT",
-	"S5bRATZbhqhRtpBftfc9Phj374H/NbN/mcagnuYEWmWCLNlMrNXnysEL4HtjBTqYQaxlXMd5dW4tAxNc",
-	"4KJ0QT/0wcY0mdiJhXMeRCJUGGjSg0ZUjjwihQkhGwPFI5REbCKuaQCd30PCQ8kiqPzhBjKwQX7g14xo",
-	"Tmu6L0cBZ1GcCsJD0oUAPuByo5Ko+UYghfFdgepoJJ5eO3x19G71Z4qIwQCeHgT4neadioWEhmxe1JYw",
-	"AzHLKO9FY9BPMOmOD21sxo/mWbFW0Dtnqi8mWyH6kxHrj2GXNKlo+uBx9RdQrNm2TWlejZ5D1mR9Fvqi",
-	"nM7fQJt3ASgfQ4HpQBPoB9cTs4RwkYyh64XPES1wQscmXV1r47Z9HJekR/tj9PFqCos75BkUoJw/JvTF",
-	"adxG66m66mGGeqrVCNPh7NQXh+wouyJ2t03LU+hLh90DySV4vjOt67QFuX03uJ5YsstmRpNUQ8D18lss",
-	"6fHwmiuKrJb2+2yqlht0cXdUbNSenoZmaGDmibDPsIz+BfHpQjYIgl9iqhcUN0pCkwUDCgTncoP8CiDr",
-	"lkgRbC5eeMlsulw61cfMgkd2wzzNNKFrUKo5Wpacj+FVz+KXf9JUnUwTp/3QXNc203XqFhMGsEShmCMr",
-	"kXwYMgjLgH4XNw7XJwX3ziZO24a6WzgpX7RSZhO7f/t8mzk5uGgow+1CxlM1E01iWXc/RoEQ4zqWa7g9",
-	"gO+EGH+cfnXEh9N+aOJLnv9hMIAquVuvrHfYCHso2b4/SSPna66YT5TYPlu+hJyvEUvTFoCVxIUn6xOT",
-	"ZVv1iEmmlnmSYbttw8wLGP2UaSk70wcOpp8In13quzgo6MwIeKfY8UxoG/yUIbCKOV1sn5SO5dhUGkJa",
-	"oRJEFpSLbRDU874IBxxR6UqSonDAV0pYZvYbq4DptqpQ38GUWx8ExKGUMrh95lJULuOk/GzZmNHMN6AN",
-	"W/ezhMvAAKsEbI8MHkNbMd2Yc63/URPBRBjwcPpH+vxrc8n8hJU1AIoc66DzkQiYJYrtqDGF4q+8LnN6",
-	"E5t5eUXK8I78G25GFabGotwWOMZu3Jlu5NR8FxPrkKnECW5qkIzXCL5SfMKKurlpjf6U+Y2Z4tPRwy+t",
-	"1n2/enaWO6H6fAcCM+AIbr6jb/9hpu6L4ZQw/ihdXak5wrUw9acqwyiGImTpIDBXI3TD3Ds/8L7kWIKZ",
-	"m4wZ9KbbkbVZXN1WZHJ2c1mHafWJSyw7a5DXgodDwpVhndby1zxKyy/32f84ffJnv6oZ9DDa67FDPT00",
-	"aiT4QigBdmxdgyV67n1qtEYq6cdsSKBY2rfcP1ooFlQjLnEFsrWDXvrE2IrDuQH9mNBozPxUPWO3QSB8",
-	"ha9ivFjzkQDlMGa8RVpWbPrUaRmn+MBy7B2/Zktk2VVqazAFACL+8204888jcW27W+gdXIgZoRFbTZOS",
-	"BYMsRcYYJG56LO9k2iBv86gGjjab4MNEXakn/IUF+O4JLOV3VbFcGX3vIentpj6fz+sDEU3qsyhgoeY5",
-	"fnVSyLSKfehgEmjJtsGEkwyNjfAz9gTAwtbvuidQHHyCFdCHJBR1AETqPgMK3d3iFIGIoMK0bIY2U41L",
-	"VL7NFFoPOAXA6DCP92wKnEcQZMUH9gvmExirWtwY6RODLAmlzWsxvw8TOjaYkiIXw8flSESKIOjHBgKp",
-	"GJd2RWO/An3mcSK5Mf7WcmPmyiYX2GJNzzQS6QJAVNdDeEzzEWGqDCADppBB314WsVK7iHSzAChd8l1V",
-	"SJVn2yfXNzzkcpRBAtqmx6cv5JI8qx+YOoEB65Krvuq9CNXoAdw7OMMSVtTjQUCkIAMabS3fhRJAkiV9",
-	"szR2xfWzTDPF3KKbX7KBfri80ZfXK5f/RF4/wA5A7b6ZTlK6D7fzZiFX3u8zGiquFh6daLX9U/Qp1C9G",
-	"ewHrAGIgDOvsjr0d0wnlZVMPWrNmPwhIwEMmG+QN4OvpDyYNFDowGV9rXwSzSSg9MofWQuZc2xQfMSB6",
-	"Bd7xEE1x0p9FkeaeDXLx5oTstl42PfLx6k39ZS7l8gQXpP6ay6mQvEpGpeuSbSRXFonN0+rvyeX/bk50",
-	"qbDk0uzKs9S4FTAWYAml7hujBRixXpbHZ5HB1kjkKM0jTD/+Hqrzk9X4Rir0UzHch6nS5xl6ssSLqQKu",
-	"xGD8pVCqX2Tw4OgAt4VmFGNTDVqSdfKrcVGVuzwAthOMS9QRfhYApzXk10ySiQAmQ0NMpxrRa9Ygx4pM",
-	"hFRkp6lvMxKzyKiTNg1yDz6LkKUPhMtau0P8f83ag8dJF3gcOIHUqm4NUsD03Y29bJKF2688WD7xM0xh",
-	"+NoKBnDaidOst8jrrSt5AtYL6F9jF6Bt2ZyTcI4a7twiKolcAxmG3lERYc4Z8gVIFGK+liULCQ1n9BSK",
-	"BxiLke+SwBNf+jD1SZXrvB+snls/xo/o3GRlp1ZyTcpYUta9zQ36/Gg868mUeG+2S2X6aL5oVrLQX556",
-	"GrJ5+vgmkv4oTu83LQGz57tYVggPe9rH98HTJpYT4SWIvMejwUvsX5vJ4BxSvgm/MKSIHYLLWMd7dp9Y",
-	"iu9ZmQMDAT4fc6W1MExBjfJMXrmJ4JWFR1agObxn65+0O0u97au479njIC2soponibIwDxE1RkQkoOFw",
-	"hkCZVQkqPquxoMA3q8cQ5WXZSeAsHQombRo6RKCNRUaqZDOkLsgHyjcKB+OKfCU1NDjZp57k4Njb0rwH",
-	"rraX7uBK2a1Ul7Oc3EuNnCL9x/nA5UcgCIgtR08Ku0y5F05QsSAwSF53IenzJDf56WcIr0PYu+V6qDM/",
-	"OLfcW8kMXpILvGXCwqzp1ZwVSQcPXrqgMEVNnsVxxUR2ffxmIXS5S4RT2lNXJCyczNNnlo8TPF2pCcQx",
-	"w7TUe3xtIM8aq8Y2N6ZutAiWRT7emzHrEtmT9vfjSz2Qrx87BIhpEEu/QiHdek4CMzrmTAGj12x54l9G",
-	"ZiUCi2Avr1RpaBIvMsiVaFf6ZpRFF9ajuDJtNUw+C1UQYsCk34BKhbAupE9DrTLCLIuc7J3++souyCO5",
-	"+atItdjeA78JFnXScGFcpFfFvAmbBL0NOtKLtC7p5CwEpJlVLuCrrRCDpQWPBFxPnPIAKyDElIVpmDDo",
-	"1YqqlYFQBVAJC6iKjqsULYHj2eWw0hfhqV6bivCyJ+Rnxrfxi65mCLPFzubIDKttA7cIFt069LcRfvCW",
-	"uI7uvk33LxyetKd5/W0qoIk6sgbMCZzQcQbQOCmomngkXBEATiCR86eWYPRkJEggJJOEkogPRyplQYmZ",
-	"ipMlbLTYwW0M3KBmHZ62dU3XIYvNTA06swOiwzjZvg4ucR9+Of0Kj+WbKztUkLVgxOnT889ha3VU3bbJ",
-	"Ho1YjtM2lyvhPyfDttHX5GtW3eOleCDtPUwvvd321JfFnY9/rNRZI36f/9jmGvEKPE5CTLIBT7fFxtI5",
-	"fuW9NZITtv4By0Ysk4uefwllhW4Fm5+9+Mo/exZsp2fB3Ymg3ODY3jZ/fiw+9GQsjzvsU6WGBt/wkbxH",
-	"yfk4Ov1Sin36zQ3uS+48R3SRlELvbNstbfWqiBJMLh4R7ksP4VCNcdEgJ+B6NAWBphjbtLS1OK3gfQvY",
-	"QGkr2uFl5VJhOec2zlX2fd7y0I8923pOZUUGEcMW10tbdy4vSA0+xI3SXcmrPb0K+mlatEEXYNDJ2A2X",
-	"allvxKUzSkMpN5v/0VDKQEEiegggZWyDrMSsPwKwuClWfFOsZ8wEvwLXYaX9IBs1KZ7SYAWiuh6w9dMC",
-	"nrZoFjBM0GQ3tK8sLvk04mGfT2lQRqvxgNoaR+Y8vuh26XQQJxcmMjZH2p7YCie68nQu7DXfwHEIHjCE",
-	"iJsEbiiX5Fp5DFY0+OwHD6BxreWDeMJFPMf94JGagfaDp9wJ1D27r9RBcez7hMKxq3bMVimFQRKxV0yu",
-	"gJE2YHBGrRrMQrgSNUAb8JhJU8+Xgm5I48Fg9GSOSqPPCHcohlcMBN12LON7OWhXj4J8Erxmfb4MgMc3",
-	"v28rS3Ke3lk8tfoRPtuSqlO1geeDyAGtldyXlb65jNlSEZiiYxYSejcI3Jg2riAaG6L8h7uuxY2W9PR8",
-	"4J3+/PBi8cl4zaoLkWpdP//TD+m9CJpHag/qJt2n7z7blmKE+G91SK8eLsV+gYEnOG7rdvmvAJuCkykz",
-	"d1MFOps5sPAV3tnbOOzxK3B0KEEGPAgID4+I2TEL6FTaBkxfWNkOh8foNXHN4USEcjZhkYGOKp+MgZMq",
-	"m5L11FSb0g96dNmU3rKFax6HqUq8v0jbJUpr2dcIu2bS7KGxoPW3xgRY2vttyjtjtsi3VFvdFvFMq2D3",
-	"iu2UPgJlkHx3666TKKVEy6KFxWc0MKUOz8OIBdMKgZ+S4w9EstwR9wMOuX+Jdx6xAb/5NvJkYNEeyD3V",
-	"zzCMdKKM+aJIHfBDJc/UD4aL3PfmfyvpNLBej+Odwq16uv6p0vl97Sk02QNY/fwt18zw4udf4G8F38FD",
-	"nVR4zp+JN9tJvLkj6ZT7Fx6DGj4/BnN7Ml6GTbeyks/hz8N9f9L6cTwPpQT99H0PDyHvngd0qTsCFWw6",
-	"/NZY3DtaaloGdEh6C5OMQUOf/D5js62YET+KORnQqKDKQBdeNuKhvy47K9nj32dC0YrFFr/g2AewO5+y",
-	"IQmr8BCG5EQrRaX5DWbjipsOPyzfdCDY5Zt+hUMe3sfgSMfB6SalcItpqasKEszWcvpd6Su++tQbeJWH",
-	"Sr6xpGFJ0XxRJEX4oZJT48p4a/90aqyx34/j1MCterpOjdL5fe1ODRvRqHjslut2eHGcgNPTVkN9uKx5",
-	"8Cs95Af2cJLhwc+TfcNHOVHw8PK2QiABIdsJkreTsnJsegC/YBb8Nvi8tqAx0tXyms2mfX5vQUx2+Fqs",
-	"fzkJfoG/FdxpDyUj4Dl/utO2407bjGmVe9Eegwg+P4Y0fTJetDV3sJLz7M+jfH9S7HGcZ6V0/PSdZ/eh",
-	"Vxmh9nzCpKRDVl789mpBumZQh/tdQCHtLUh3zBbJB3ArYZeyrhgMJFPxb1BkxieAxyGViOISuO4gEhNz",
-	"jRLdI3hVkz49h24FSuuUfMI80pup/HhCAylISKNIzAklgRDjeF4oR6B7cbg4TMBtRmIWNcgrM8rCCTKp",
-	"iF0GbFs54JHVYCiYpgi0ahql7O82CFqsOAdsAaxIm7znr+C1YxBAc1vUfqZUSgSMnOgbGIQuzY4kUXMB",
-	"d4QbZbqJH5HBLAIYTnMgJZlTrhrknRBjvZgTcc0A4gwXHmZtzJceDwLmE2gu47OAX7No4S41fG/J4P5Z",
-	"3gWjPu0FLMf6XBgzuHhmNbk2zKCBlF6fy9dvsbpMMtAzIzEbmlHH52ckYmoWAWZeaW5YQtQZf0zSOezF",
-	"G2gC1tL/aR8f4KfU/2peptKw/XJZpWGzfoDFhodLSg2za2D3BKlnhIByXCICMJ2IcGgKUMdsUdqkaswW",
-	"Ja8HVaz13RetVu5Fmu3d/JusnCu6wfTsgBUcQSkn881JNyyhbI5wSWaWAxFNqKod1niodto4Pz6ZTWqH",
-	"+3t7O3swPfzcjCfHQ8WGgFhUmN0bhOHk0p4REZbNBQdU9tCdiFmo7ENXEL6exRqKwbfhjDZE/ACePy0A",
-	"qAIZw/yYoWegn8xXLuwn+GmFJ/CShb55nyenGj7h2juzZHr1qil9rW0/+oL1GZ86CfASyMX4+BzmasZn",
-	"GEukTOXIdrCwQ98ABVr6WoNs19L4lEHDdkMdWLUkrfDsNQ0gKICB5hUUR4ka5cFTUyhesSEPURzFup5h",
-	"FVQl/fS1kEglK0OP9pIGjDzslwgtbd7U9dLUqkrOeEqJrqNoKSyDghh28uCc6kSHkPsrZ734a1APEtHf",
-	"R0fzWgrM//3706ebZrP+6dNNu/np082LNxXVmB8Egw4HiXHFrlmoMmrdEZnzUBJxzSLShZVNlAW0rJK3",
-	"f0elqp/qW9TPXtdKcB92mwf71YAfGn8t0ccqNpyFl6lLFTE6ySpY8MshJmV/Cn2q6CH5cvspXLeh7CWL",
-	"rllUl3rR4J6yQbrpm3cBuhctLcoDIhUN/dQgQ13dQ9LVs+hq84ASc0I90uU+fAWw1wHVdxJkKPSeaZMr",
-	"uY8fiemU+Zn7dL98ijnUp9oh+VRrtT/VbrtkPmKhaU6t94/MKWAHExmIeXLLaSR6AZvkpnaO3yY+ZFxe",
-	"sLS06dQXk4lejYCHQE3RgrT2iCRjxqYGkT9GLAamtRWEC6r6KeaBdsiC0Cji12wTNcOw62lAV/SyPYcR",
-	"3xSeu36l+9cJYeE0HYvBIIMCWt50GMVfboci3mf1nhDjFfukx72CYd/WZtn3eoAd04+yFq8IfI+MWOCj",
-	"TyUI4KvNe0dXSCVCXPsN84j+zApKZwU5we/XSQqSLLrWB880y1i+cZc4+NiO/U9H3c2uxwMl3pgdIzTZ",
-	"Bbvxhc10tT+AIR0zpFJaTvY1v6W209k3e5xMmtzqPt2UmtUT/dpza3JH624nK+svyN+gIvDIHY9e9vIn",
-	"1jT6KSUo3MfOl6cv3Meufn5UFvVk8hS2upGVshi+1iN639L0cTIQVpPq009FuFcxhC2syn3TQWAMiti+",
-	"wB5pDXKc4KmNKATD7d3c4e5L+6xvysR7x6+ZebMHUvgXYhZBR2ToGmbX3LNZFZBHkYacmanRqr5n9iZx",
-	"5i8L/Tr0IZXlqb+nof9BD9l4X++nMd02eQe+2GnoM9+1sfADdLXjEVGa4KTp7zaYSeYnnShDdqNsKgnZ",
-	"DhreaehDt1ighrgTXc9i04qQbUoDq5rfnSm53st6RcIxS7uBdITrnpDmamhgmYq6tea9pyZeKQYJE5DJ",
-	"6Vtnt42TaEnlZtxt8v6yA/EJpQg9+tfHFMHJLKzoQwylSj1lMz7tVYmvmzX2fIo6H77KI2WbVqCnp9o9",
-	"reC0XUlZWUVuBgkMS47zx40yaOCqtXKo4Io1Eql+iCgP/z/2rmBHbRiI/kqU84QaVFVbjmXLpTfY7aFd",
-	"VGWJd2s12MhOiDjw75XHMYwToyYSqqpqpT0sJHbIZCYe22/eG1fj/ek47teMRze0NzEGC4RNxtEyYBPH",
-	"ifZ/rH87H4vE30o15jaCB3mFm9o24xi0J1X3937xq8nWHP4YLgtzeIuYfztiBgJG2qd9wYnYbBUqBYjP",
-	"Ag8f+CHkk36SMzb7kLGPGZs+MDbHvwlj7BucD8w6BxDXa2DKGLMdjMOa2Dm2thGSLO3cDREWc1LG55MP",
-	"VdY7O9FrkIQz127keBG8LPAktM5KNZNktVwk76d3DJLHh2V21xnjFs442b0we2XEkPX1WJNbjIBBQCPO",
-	"fLH+Oj6wbZ98W2tRHTFGn3muuU7n3zfWqZ5zI7b4YQO4HuJDuZ8kuKNuKxznUS+i5FifYBwuJ4W01mU6",
-	"T9+h77W/s9vVWrzKrN4DmZ27GROhz7RJehyD77JMCPMC38wvZEVbxgT0L/T2CJ1xwkgUke+0WSNQ+Hz7",
-	"U0gPDLBzDa/JRAB53QWoGGVsXiXr+y9OJnmv1avOd07NGOFoAaNoht33O3mU7Qa3MKp0Oz2BNFGrRhW7",
-	"uvJaUGgDlD6mzBlnu5ax5ueyZsofGztxzWUBWBADSYO5frfmIdZq0aOEpKSwsRbtVv9F8Lk2nIL6cac/",
-	"Yj+HOtsqUxlIEFtDruajLG6+Qjj/ob5biJgLftZaaV9SI4uAGpVcDqlQTxjSWpXuvZ0XOyGxzorMmyDM",
-	"dSGQ6YaueHB0tR6uLIBC+osf/Sn2X/91h5AVenpmcGEgB0LcDLTSEYKqMKCUOxCQLEEIT4MOuhgoRAPo",
-	"Ow9CtA24Z+I+bM4H+wYd2N/GvtkPvLR5Ub+T8DFcsftQ+xJr/lULbiCVSnI7LkCKCuxv7ncr9zsI3tzC",
-	"cQY7S3CHV5/46fQ7AAD//w==",
+	"7L2Jd9s4kj/+r+Cn3+7rY2lFko/4ePNmHSfpdudy2870zHSyEkRCEsYUoSYoy+qM//fvQxVAgiQoUbJ8",
+	"pKd335uOJYjEUai7PvWl4YvxREQsSmTj8EtjxGjAYvjniYgSFiVbL7mcCMkTLiL1ccCkH/MJ/tl4T8eM",
+	"JIJIes1IMmJkwENGplHA4mbDa8TstymPWdA4TOIp8xrSH7ExVY9hN3Q8CVnjsEGThPqjMYuSI/h1RMfs",
+	"L58aU0mHrOnL60+NhtdI5hM1ViYxj4aN21uv8eqSDsvzuRwxErNrLrmICI9IIKb9kJHfpiJhsu6MPjU6",
+	"FS99K3zq3ogzmoyIGMAeRGxGRP9fzE/qvvHZdfuZWrecUJ/JZ1fPx53fDm52Zu3+788SMeG+fCZiOJjy",
+	"rG69xoTGdMwSfXDHfnimPihP8nwaMsIDNSuu/p7QZNTwGurNjcMGDxbO9r9iNmgcNv7/ZxnFPMNv5bNj",
+	"PzwNYIeOJ/wNm1e8//jslFyx+f1MAV6sZ3EiZPJORMmoYiInNGRRQGMyVoMUoXy8PGmSl2xAp2FyCKcY",
+	"T6OIR0MiIpbO9rcpi+fZdOHXDfeRdlqdva3WQUOdTpKwWP38/zqtX1tbB5+/dG63vm392t46+Pzv9q+t",
+	"rc7n7/7LSW8v4/n5NKpaxIj5V4Rds3iejHg09MiExWMuFe1LQqMAyJ5Kkgjhwd/+iEZDRiIB46tWFcTz",
+	"bjyNcusKcGcahwMaSpZOtS9EyGgEc30di3HFTC8SGice4ZEfTgMWVL14EItx7q0DEY9poqZEE7aV8DFz",
+	"7tIPMeVVm/SWRcPsZk5YzEUg05MmvYDOe01ynJCxkAlpe7utlhlFKFGkyGRSNeGhenGjLoV+VBwN5qpn",
+	"LaaTF1VX5eNEsdVkJkjAxyyCM/XIvwSPWED6c0KJL8ZjqmbGbiahCFh6Nu6Ziumk25/nJssTNpa1Zv3S",
+	"zKFx6zXG9OYUf9lJT4PGMVUPn0b8tynTX6vre+s1ZDKHG6FOs2EWXkXTIpLTMYsJTJio2VewChiwNreA",
+	"OSjhBUdxGrDxRCQs8ufVzOsNmyRkIGLS2SGjJlGSRirppxjajCcjIDD4RFMNGbJEaqEYy4TQSM5YTOiQ",
+	"8uiI7LQOyGykpGUyooniMorjSI/sdDr4PKruKYtLRIgyOtsJa/Zbb9i8gh/tDlp+a7DNtvaCVn9rh+5u",
+	"bx0MWv2tvcF2f5+2/U6wrW7XmN7glWkcdnZ3vcaYR+bvdo6V/frp002nvfXp083zV5//x82+TgfvaOJX",
+	"MWElwc3FTGU2bIb6RPMqLsmY0Qh2/ijdErVbsLs77U71vgy24PWNKim/DVLeXnEnt8RvP336/t+fGsiy",
+	"21774PZTo4JRn0bXPAHVoGKx2YB7kX7Z47UEfMfGfRZXMRfJYsIDtfmUjGHk5qekXmImM6CvqZ+Iqvlc",
+	"MF9EARnAmHvZn3QGekbq6r/mYVK5RR+icA50qJgk3kd2Q/0EPuUyz5kKzBb+U3dmSr0O6TzlRe+NGlgx",
+	"sfT76n2K5Nr7lD5d79MZHbIL/nvVZH4UMzKm0Rx2SRKKYrRqXyZ0yLqS/87cqsVuy8skPo+S7Q7eTj6e",
+	"jhuH7VarBexI/5neQh4lbMjidLqX4opV3cJexG6SLswjUcN6qWJAh4z02UDEbOHs4Ve1zzadDk4uZgN+",
+	"s4jewARAFthnQx4ZucJl5aTgmbkJWfysrbesgoMfb/2Tbv3e2jroblVx8HNGA9oP2aUyQiqmDt/B3D0i",
+	"YkJRdn8jScySeK4+ChgNtkKm3kzAnKkgXPhubdrNzTW9TxcsvuY+O/Z9MY2SSgYEgwjFUffCgvIT0ffr",
+	"goG6XjktKe9LYuhn63lciiohHQWeMhiWKu+JWEd1r0dX90IueTIBNXeh8aolApdEm7FVO0EnvHvF5l04",
+	"nDWMV5hKfWvqiPjThARiFoHFMGIEzBLLmkVeYjQtbdaC7bppS0ybONX6fbaJfk7TPyIRY4EkvdQL0uVB",
+	"r9ruQt1/HV0fprhMyGbTTOezSNibCTfWFbMwqfp3EI98Oqk68EjMNntN9fyq72q2YXApVztOc4/vwuZ/",
+	"oTxZoKSEIhqq3ZpRjkZcTyY0mcrmZEQl66mvQkavGelNWBTwaNjT2oC22sC9ghu+15Jo/WUWypUyDRkH",
+	"02RGKxmDerlb9Wm0JBjyxjZpw9+WJN/OGyZgkvz71/bW7mf8517rO/lfbudgzORERJKBpf+a8nAaM/VP",
+	"H/276p90Mgk5ejafTWLRD9n4f/4l0c1ZU9PBX+EbXS5ZtIgHlIeKfHu+CFiPSDqXZDaaN+EI9bPQhekz",
+	"KVF1KtPa8TQZkQ4BXUyfT9Pevi8NCr/X2tphg81/GvV/8PkH/tPrj7+ftt/zU3k6Tib/PDndOx3Lm9Oo",
+	"1WTbrabfCZVyR6cBZ5HP8FpQdLHwmMmuOtUDpVTBk7t6t18wGisF1GtMYjFhccJxs/OzcLmqf/rlslk+",
+	"NXsGy2TYFYuOzeDb/ETdVpYk0yjhIfAN3EEWBaBfVuveB8tU7/yGlNy+4UwddA/3CdgAi9STfjVb99nF",
+	"dDKx/mt+K3Nvy63Z2rnskeiKV5NEshKxi38x4tMwZDE4SmfaCzEnYzongdAOGWRulpLrESUpCY0IDYKY",
+	"SZn6L3gMjiH1MJS6IZOEhiFyZotUeaBWHV51n78JWvTn8Xb/7wf+29kZ65wn/2x4jSseBZlSkTETORJK",
+	"BCp6g4srG4e/qlX5PGBBtz9XQ3wBG5SOUUTw8UXj9rPXELOIxV18Oe222j8dv9g+ebnz6vXuDz/u/fTm",
+	"+bv3+2c/H5xflKla/abasQ8mwNTtX8j424L1lu4CbsCy+AMe7Bs19tbskTNYpdUgNVsRW35hKSLnVbQ3",
+	"uPjAX1JnFZIOEouXkdCYXjFJeEKkaJL37JrFhI0nCUqIOt5Xs7AP6RHeFnyut/ZZlshafWMt+Qj+kZ3I",
+	"4ksHCg1sv2d8Gumrchuz6K690cfn2Dn1aDU5vXs8IWjoGuaQ0TzOuMwmvMbNlhq9dU1jUDXUz8ybj89O",
+	"0R1qPninn2LN7i2XiZsbgEdADIgZqSN6skmO8Tt12H1G5EjEiSIlOFg4epnwMCQjpU5QErGbxMSQChfJ",
+	"EMBKlOAigIJXYzW3RO7EYSaLjjMjROeupUSBjJDmb0Z5D2x+tTTE+BIGx7lbuexnyp5Lo2Lql4oT67tS",
+	"L6Jp70/2Ws+eunvDQvcWqQkgZ0yV428kQQGnrKIkFiEJuUwUx0CdUl1aiP+q36EoiURMRmJGIhrHYqYl",
+	"jlYRJaGxok/1hzwikjHSO/bDV4MB85NeQf74PIjh2rRbTfj/Z/tqPX7MaMKCLigEOpa51WpftvYPW63D",
+	"VqvZarX+2SjqeurR8BalOrFIXT4QMdQPF8kYL29FHTbsAHhRyIEI+2zrwxM6H6vD2/oe6ItHPp/QsHHY",
+	"+B6cA1JMYz/vL8BgA6gyaAeonRB9yeJrFnRz34OB0DhsxIwGcNmmk2DRzrSbnd3WP8tiU+9zSXKi3sAy",
+	"zQEJhEuMeABXOVSaQ22ZccIDJ5ewj3SJWqnswKIiv8SNbQ29zahg6SVDorRV1/rTq32Li/S1gnFeVABq",
+	"nUCJ6RSPIqXd5TM500Nvc6S9dNln6dhb+w4s/d25GXpr35NlFrked2tfp8W/wLdc4OjCrapz+i5VpeCK",
+	"0TRo75u1Fdkh5I7Y0xc1T/zpunK3KDdra7sqxMEJ/BIMwyCAfCoanlk8QofvC/wBsokUSyjw7SKf3SiP",
+	"3BT3CtkgIWKarMfAskSD3VatTIMnzq82wUmyPdkBk1z/0a61P18D2ylc7LUuccUFNPqj0xWjLrhtHXqE",
+	"J9piZ4Ex75n0CAUSV/8F+zr3E0piEbK8VQkWMVwPnXeFD1VmoW3sXLF5F+bQ8Br6bQ3UVsFliJa8ejqw",
+	"JvQb1rOHcNnBi/kbNr/Qb0g/O05flX50ju9M/77QL88GiPyAl2Y62TZLp4UAVl8/FlcslmQmpmFQ4b7D",
+	"XbdYouXV0FsSMyoz/6JiOouVTBKwiDNJLj6+IMo80Z6cgMWYF2rMgmW6atnLZyb7pZQV561t35jVuSg1",
+	"0PtLeKSIkEUJizA+UXJe3MnYMQvLrSKdWsUde5Uy0qIcgzOCe6BPAp8qPcJCySClB21GuB360/IlI98O",
+	"wP9mLhdeue/0eDVI51lxZSQ1yWmi/pXmZolryKgaiwRc+sPzsxOw2X+8vDzL+R7ULGDp0dzhnoS1ngYL",
+	"U2ytFOdl5o/l21djf21tHRxv/fjTm3fvz7Yu/7b1z89fOnu3/9VwT6OODyM07gtPU01C+6E2Ku/umQgf",
+	"zSkRfsA/3KyGEgg7wF2RhPbFNGmSc8hKUGdeSkuQpM9MpAgtavDy2nRhbEgMQVYQxpktMYvzEmMtQrSW",
+	"dEhoZELKXuovRSezLOQlAOmHoTpTJZ2u2FyCeOl934PvIBnY+Fz0nUlYRKOkSfQNxNujX4IzsNzdgVD0",
+	"Ye5WIkTBb0tr0zEkz8nwqpulmXz+0u54O63bf387lfG/Jf2ugtC/q6L0c0uhcB632VY46kN9qB6eIu5U",
+	"li6tFgrZ+sZq8LI0Tr0Ota+bJRjLSKkinkuG13kFIwH90IJQeXUIrjY7TUHHKOAjrVh46pzhg8xfl6Ya",
+	"ZUGObC2ZaNbRh7QaoRhbyBsXC/z8y20OtxP/BY3xzFL6zk33iPAEgs8QMGc3HNPRMhJOZ765PKm7uCPr",
+	"K9dpishKivWHlFniT7p8UmnGmR1F/mFbb6lwjoTFRVLjD9lIsxDCbrabneZ2fqd3dpcFHWw933a3Wjo/",
+	"EEaFPPgIFvma9wcj+k2CTNoEcUyYwsygyGeUMJ3LIwj2ZEnbZpfUthXuUN5UP4NbAwb7LVChPd3247sR",
+	"vyYrPL8p0TQMD0mkWH4uvm3nuqgxShUyuWNle2ootvSHyo6XCR1Pvlpj/tZ1acZKtSjv3jsRsTmhklAy",
+	"GymrNpqizhCB5j6moWdE6DTiSUZ4A87CQOeyfjvmfiykYs9jHokYhmaMZhrHLPLn3xVYR2e31Wq1Chkw",
+	"BzmmvPXXb1v/hgoqTM9vedvPqxQH4JyOO5OqXSD81E1Wc5PMj1nSJL2YTULqM6mT+XrAEcynyhhKv0hY",
+	"GCKvUNaITvMPClZAail2TcjlLmGWgEtFtpmNPOLqEBsHg+03JuoC0vfncefv1+93rs5+PzhPtt/6+78E",
+	"WRKBP2L+lZgmjRUSAmy/cEe7JjD5ANUsxdO+V+x5cUzHqlUrcEEPFQLzoNvP6H1FQyrh16yxJGrT2VzU",
+	"pnBkX+4YgcHoXhfcOMuegWPB1/LAwZuMtspWvPkO0z0kidlgKlmgk4oghE9YhEOg0snyS1h+kdWdp0jf",
+	"pfI+KpVVNI2V7I6pn7A45S76IudYi74etkbi4Bg1PCaWNhZSmXTVJtT70UfJcr9aYQ+MRly7niSfG7Lo",
+	"Z5ApYrTLIodbTTfNcc3Vfrp6vClm1+JqpU00v8hcbMvnd46/Ocef3GZcr66LBJ6CjlQHX9DsrdYzYOgj",
+	"B9qsLCCdF1QIluHueAX2aXEWs2Z9rzcQX4PduUOI7YrNm6RnVtYj2scuTY41GkXgT8TcZpqQkCn2o4wj",
+	"7aWMoS4XUzgUk1emBIuZ5YchIR9zXRaqvXNXbC7Jtz3J/GnMk3lzTG/g8tAh633nkV7GK3vg1GQsUMw1",
+	"CkjImQTdhZt8myFbonM0Oq3tZqvZbm83W886O2ovbV6sRONzIxpbeR3kTjrDA6gJy4V3/txfx2JMZun5",
+	"XOlszz4jii2nNpPO8JzDyPu3nu6gI9zB8FpZHD+MKMrYbDEMIiTcHXX3UgIiAR8M0ELpwZn3wDdq3Z8m",
+	"Oc7qtfHharRUJiINsydJMp7KRLuZIqaoJFLKjS+iCJIAa+dv5hn/AmpQqwWFZdkjX8RiOhwlFzi4yJ+r",
+	"fSNG0C5I3j3SCpy6Dpjw94bN1TZfvHwjHRm8btvCstLc/t8FVlqNWAaMu89wBpqLjxTRcKgbDmf3POVY",
+	"M6p0cBjuIZlGoi+Ced77r4xRwpNDy8CFXw7ENArA4z/th1iWafzWIaNXLKibcouHp3+SrUMkq4vj3jBW",
+	"wgBBOHqHkOWIPvYRIyJEy2MomCQiIjMRX0EgjxoEj7390ZER3qTXkr1mjgMcEobePAPUA1nRmaczEhHT",
+	"EXtmD1XUl3o49KZipLIgcO3ZNw4b7d1x2apcnd3mn7qE7U6zVPF1WUoFYSIjW8O5SlPxihGmHN8u7eDG",
+	"9QN0+n/f+HyHxCZU8dCh6mVal5AWYUDJB1BFIfdJk9H4/vWHdWgL93sxFou1EzbM0EjdyDvkehVyjbLl",
+	"QkymxnrvkNmZo51H8eEaCnWWPj/NHXfoG1bOpb2l1fLtIuVKbk0EuZatjeAvbG2EXIzETDESn6V+aJ35",
+	"kWDpTcAIT5rkVRRIU78Ftoucjj0iBQ5TYk4Sn0ZK70dx2J+b+G9R5ZHdV38/fnf29lVL/7et/9vR/93W",
+	"/90pqkEypwZtd7yDvUVq0IWRm44qWxoRdIMaF1zIEoJ+tjR5xbhJLXsb+QLiBYC64I4/o4tqE0E0KJG1",
+	"bOG0Fg7sAAiaFWJmaj0VIbPMJalvzrI42Vdp+31FLtsHjLStYWr+J9mN1draR1mdKWNsB6AEdelCKpNM",
+	"jaZkzKNpwkhIE0fpmklQrZdJkGejmQPqubP0efV0agejvGYxpPQhwzEDT7U6r5Q4HrIjzAbEkkgplYo/",
+	"iUUifBFK0jv7+KLnkd4F/ufd8fvjH14hYbx8dXFyfvriVb6USuuepQVhdksFuomukiu+Pnc0FfkrSwqm",
+	"kwXy9xeejCplMFhFdmDUMhqVicn9Eboh1d5JEMLINciHyFKFTcl/H20LTMdMzA/AeDoiPXxsT4v5KKuO",
+	"/TNsuomwqT7jVVWXP8Otf4Zb/wy3/hlu/aOGWytEH6hGfsjVs4jkQ0yK1cYA6nJOyQZEb6eTdvYdVP61",
+	"BXn1Lj3NaO804Mmxn4j40ok488tIKCNZWXI00vqfgHR3pZUDw1KGwGwkSDyNUCPUufa2HT2VgCerv+nq",
+	"LHy10hSZQs5lwsZprqqI3Wa1mu+Suihf5zTny8LsIpyIV1nt6vGvrllUETvBfHdQzaQYM4gPBDwAN3fM",
+	"WSlPzde/xdO51BnsgJ+KSslUxot1HRyrJ6q3cZmyVl+pM/to7Q5Mi10nd4EZ0Bcbv4vZb6uoc1lyddHA",
+	"ofGQ6WcmYrL4mXqw3jdTOrCuMuUn1dSmDIwAYh1ULjOSBukNkkRO5YRFwaWOgEQBiZmcjhl+kJf+efKx",
+	"M+rp1u+fbYdYy9vbdvvDMqIrISpnsRk1Jv/qpQRa8SIDYLWQR+eZj/rtIGFxd0TlSCuxHwag2S9UOEeU",
+	"Rz+qnyhN3VGPapU4IOMj8BoLHLtJ3moPcOpo4JIMAWzm1rNxKFfQCupLdgTI2+CyL3483urs7hVWrXH4",
+	"smUDyf7w6hJsSQlhzZ8uPrxPk3j7IY2upKczkKWIE4iN6m9R9HhY7+sRFgUTwZXAh4Qapd9OJZPFrU3A",
+	"VaguTWS2dx0Twa+lcOWlhVLG9RbX3NhaGnUqMu4MkDFRnFBMZUoJBfhFKtP+C0y9kPCIDGIRJUazGuhw",
+	"K8Dku+tYKyLhJyLIqq0RgtBL7wKwOBCaRzo521IFhoDOJLVCR6vQv2yRUM2ALIR+xxPWANFQz4tcdW7v",
+	"0xx89V614epSZOiuGJnOQkOmKlARODizs9uk6VlDU9ngf3s7jWVwf6sWE63kArREZvWeZw12sucul68V",
+	"r3LjFr7h0bLXgWQrPXUT6jcowZZQskShZ0R7fv4Wg7mbYm3YQvlo1bfmEhdqnJfqXpb8V2NXqXFOJ7U8",
+	"PYhmU1QigM0AdtQwljvlBWVK9iPlBqkJ/I3FfMCrulB9mCa+GGt4MfBSNklvxGgAHtaZiJMRuWJswqPh",
+	"oc6AuUlwoImBDvk1sM8i3Mw1tghrdzxotAHNwoDfNw4G+3tBa7+9v7/jPw/2dg9oZ8Aobfm7uzRotXfp",
+	"dn+wM2j3O/1Wf7/T8YP2brDnt3f7rUGrRVv7DZvhtTtKfEUJ9ZOs0il3aoAfETnDUJo76iuLXVeQWsH2",
+	"4ZKA7zQaKstnFgvsgVRifWV2Z1Zf2f9As9iZ4qqwnTpDl8ZGyszxy1nMk4RFNd9rdnq54FcDrZ1zYVFo",
+	"AVlhECj6iHWaVcxqgEPim9K9WUyx87WDyYo0+0zyIFUBuSJPycJBgUSvIjGLGoe/lpN89Del02M0ADnF",
+	"aBxyFuv0gPpxXnvnF+VROGN0L0QwfxX5IlC766SsnjLU8eZqqiHHRCYiZgEBG55L0psmg/2erf9TkrCb",
+	"xCO9PpVsbyf3XQTuj1gpDki3JkCfuXNz/o9koG4nPsjpechnjjkc2DrZUAzIXExjImYAK0DGAvMXtFbC",
+	"Qskgxl4sOlZXlgYM0u4htNqH+zSicaAeM5wqTYNK0u7sk5hGgdJweCIPSSQUuwukR2I2YQnQHZQhGlYj",
+	"EaY1ErleGz0Zym7PoIaUY1z2tZ1QKdU7HM4/q5Z8u1NVTP4/z/7S3IJkkHZn3y35MqW+jOZsjCU1RRqG",
+	"WHYJ5EwjzfVMxsXIUsFhV7UCXnTW35mP2wttbR3QrcHnL3s7i9amGdwKrOESEzdZytu1sFN8QTu4SMLH",
+	"xazCexNWeVazsqlm6/orKeEFfpw+R5uLLn4MgbKyTn12vaNuxunZ9V6GEAG1LBFLZiK+UgRzcvryXFkT",
+	"4ypVHspJ8rGe7dxN6JTo43jrNd0aNA8/f+l42we33z4zrba2b7/7q5towDt/IqIBdzDNc0aDObA/sHsU",
+	"qaM7v0ALAx6yro7ljlgYiqYcAWa/TGgYYqQ4pNFwSofgxwr5ct/hNAJQbmI9D3lfFwI0IxEC9FjjHx8+",
+	"nnePz067b179o3vx6uT81aUaGvHJRIdqp9xnRLIowGeRb+A/33yKyi4+ayFLO7PCtqSdWbMTHCu+NhSu",
+	"3U43pGx3j8c0CqRJtbvSwhk2m8R4DOBbd9rE2d4uuSjwvLdm9N3cFHBCFQvBdcTTyKCylaM3jrN0gXPB",
+	"LvMo1Vf0wcJuYKiO9OdWvDQHH4fJFfhlrPh6IFiWNpGJoOzw3NRUnr0hL9eUsbp/EothTMcaBMe4xTyE",
+	"V9EQOiBQsFSEDHgYsoDwaLmqWMgRTU/fs+g3IzY8qWzOzr13crc8tTjUXLW7mkbTG2Fhl2itB+7Cv+g1",
+	"3TI4YebvYTwBT/Y8GYGRHYlAzVzxB5dydCICduEMyqQOXp2xOhsx7GsYw2mDU1u7UbgkoL4W7bF8R4rK",
+	"EoNFjSAQ+kltCiW+CBhUU+TrGaDzQ3VjiP29nRpd2XJ4jtm8nGdopWE4ermCmzZNTppC6r1GOurPMeHr",
+	"BZXcN2D7Y/R10ShLPP1Gqv9idaYdZwvGHFG9r1moNrLhNa45m8E/+jwM1Zm6D1kmb3nE3G6JkEepg1I9",
+	"pUl66j+0HzJQ7Hu/TWmU8GTeI6E67Z5p8dPztPYJHJu0mqQ3jXjSncTcZ11E1TBpUwQ+hCzosZqpiJJR",
+	"CWPDUx/08OcTFvcQiaNJehTwP+xHosKrqEOOlWYpp2N5ZAb29HsyMA8IAgk1z0CnY49oOCB0Rueo3f/O",
+	"YuGBGQNxTvWUYtUM1SAkjf1Ww2vkpgQfajwQs3egeJgPzZYB6JD5ENphK/tX/6ILc0V4KtyB3HBzDI3D",
+	"xnb6ofpJ4xD+09250h/kTqBx2NjB0eXoWwqrstCphKNuS2uu+7NsR5blN02jBJ0K2X7V/onezXIb7YSG",
+	"YjhlyD40xcHgvJgqn0IxGKhtokWhQOvkak88O9faP8FTd/pIrNuKVOyBjtmfGy+6FYBMiabsHS5TUb3T",
+	"LrBSPBQ9YWup1glb9GHvn2sORQo0f1ewaZnIytxiLFMjvhrUJL1EJDQExlJgHAUOBYyES6vPKlOsxwwz",
+	"/Mf8rVhrkY2ozQtZwrrJCBwTSxIO9Isbh42PFy9BHYlomJqd0AQv/4BCRTxMAUKeXz//+gxiXMTwom7A",
+	"h+p1YLOFNEKTZxJG3UHMMlrqC3Glv+pfddVGdaHjfSLMvrVbrn0DisDNKhfklY6wXnA1O8wlN92Mu03P",
+	"u1Qcos4/bc5tusaDeeBOr0RKqTdPTTN1U1uNduEIOTiOq7iSl/C5lTgASn3KqNO7mLtGnUUa37al7bVc",
+	"LuuUXJYEQEIamfBxjpSW9ZnjPnshxBX+VhFavW3XJLcWo9XdMKF1Ykpmrv3PVl9cllema0N+hiTMHN38",
+	"FsWTK1tfRFsRG1KoCKsEasPWhdv7BGd6BDXzSiCRPvOpUqT7sZhJFksSCsn0MEL74pqRzv/tbhfBHUvw",
+	"bPt59Ne64Gwn1rUtuKUuPpCdTvs56Bb51yO3LnhVP3+p0Bte5jOzi4VgLDXaQZirw8i/7QNUXJhLM2N9",
+	"onuvWcvfVWaQPaH/+/TpptXa+vTppv3606eb568/f++enJU/7DpdZSQqTXzCxCRk4Ncu++w99TGmvRBd",
+	"fmGa+lnlKbEIpiZuXB/8NFtIp4UL+da1OMe4ChdeWp7uiHlM1Vqw8kh6RKKd6qFVo//C3AcuEezBI3Kq",
+	"7FdJes87o55Heu3Rdmus/rHbao1lr0mOwcRGq4bwRI3VySGy6BlsPO+MCi7M1gIX5rfGXXlwO/rur9Zf",
+	"49xfMv+drNiXV2PKHcLoHeWhcQYcEcVFaMyCNJ0pZkMdC/GpLBAuDej/6r+aPrAwa2Wd3Z18nKJ07PJ/",
+	"S8f8pe3t7dz+b/W37f2D2+rVnUD+1nr+fjK2NqLoDMGtyy1YxEMH8ILZ40VSAA+i5LiAT13MGcZ/jAKx",
+	"xsJEGOQWloZswKDSwM1MDwGwWSv9r6j7BmpeO4M3Bzc/d8Z/e96/bEfn+/4vu7+rgY4tUjTh0L8C5nZY",
+	"lflwxbssKtvbWcRbIATwT2X/uWGV73xcHi7HeWom8c9lxkAYXxcCGKyQtFpUF3OW80nAPejq3pxqXbvN",
+	"GweWTrvzHFqvtQ/3W/tt10aMkmTigsKWjHw8f5vm6x6fneafrH53+OxZ7gUtd5aa9nS64wjaHW2IVAmk",
+	"Hb0UoFi1LvOIhQs82H++t9RfbLldtccV1u86xdechcGrOK7q6cqjyTTL/khTPuqQ/AViCsmIXrGuYq6O",
+	"CyCmSVcMujGwNce2BixxMvV8xoXaQSWcEkEmAEJLYj4cFUTTb1M2RajtFgAjmGh4G3pS77jeDhHh8svP",
+	"aJJGg2F/DrFPtxKaWMvxa+tz0yo0/LX9WX0H3aybkOMk+e8wfMRowOLm6WDrHU38Uc815aXHjdPUVzXd",
+	"M+dpo5fR1WE4TA9Z4+NhnwPMATLltQbxn83SrgiXWSQm9XzC9RdROHcUPuvCjyU86VTKKQs0jBQi/9dv",
+	"Un+nKBeuq8bvMGHfmFG6RHlxr2m737p9gNk7Sz3Yit0PzP65TvcHs09FJdjPAdEUxF4/FjTwqUwMroAe",
+	"3dVlkenHtatLaNDFHg+gMeSfoneq8d8v3/783yYsABc9ZGq+3UksEqYLL5xS39SqDOMluaoh7bNQER0m",
+	"F3V51B2Eii+Ayg5KO73pxsy/7iYTCda4DmmbeS1tqxljSNoXEZq1mB6axNoaC+kcqol31R3uQEqBeqUS",
+	"4OMJJAPueepS04QN543DBrtBmuGm/ZddIPNAFcQWOTjCR7rviSRUXlkNUwx/YNQfuT08JaJy6AwRwQNP",
+	"X6J5LIZOhyxtAFbxijXqCXKkupS9vGQ0eIvDq0jWETMNGQHaJ5TAT5hdhwzB4p3WgXtJ69dEL+dfsCJT",
+	"EaxvysIfvMVR5dtUsriQGiQZUYxpTZM0VYz6V5GYhSwYssBDCqL+iICkW9xDX/tqlyXW5+905dSoNo5N",
+	"AgZA18TMZ/yaBUekBY4CgJo1vYJ0CHmVCTr9e3WKojclzDSDqvEy8NEg09Hsa+lPoK3PH6DNqenMDjtQ",
+	"5lSexRLN9uRZR/FCFIiwWO6rb5ubgdy9tBfO5g44zgVlgfRgY/J4zr1M4vXc/Y0yEbpYSBbl4e0ygYSd",
+	"ErU2cc/yacG77i6u7kn46DlXJIU/jjDagHzRy9KK25OWN3qq1dP8imTPQwiQugDMxVuwakGEMkrH5gyG",
+	"Gr4QwWAmuvmc4URNoluyHhpwGJ3HR3pguPRSN6PdSM1lXdU0fwpe1jpKcgZ6lVsIRJ30MtTdDmIxmSBC",
+	"QflK17JbzxkN1Hzy9qv7eFxFb3kY1FLd21I7znJ4qrEr1L3BlN7SiuqQAY0tfs0l6bMRj4IjnTdmYoLF",
+	"RCvZFYPFFrD2V1gyMFRzaGwvNShTAKov1k+0F0h96IvxmCdKDxCDgYR055127vmKHWXf6RT47JOWeV7j",
+	"sHX7OaNHDYrm6gGA610BCXclBhPi6dRMLbqLXydFiq2VNwDErkjn1lGKtCA31/hp1Lo8vXnpyyu52vKy",
+	"TBh2j6Dt6Dt6nLrMjCDczSrzGimwXI8g/KfJFFdcL4PDJnD2wKMnMRvwGwNDfS78K5a8+5nEDHwoEuoL",
+	"tfpTzrjDy7ten8svba/dai3gSx9iZw58b8AHQmnbIb9WSqUFrigN8KZh/Lgf3w7Pz06+IyJGrYZ8a9z/",
+	"38FgzF3RELF2xm5OIVdvdabnWpJ6jQrEEZ1MWGQSaCgZUB6ywKxubsnZ9l4qtjziT2Uixh5ptyTZbknS",
+	"HpPOmGyPyc6Y7I7J3pg8H5P9MTkYk3ZrTDqtMdlujUl7RDqj8k0wjrjiVivCCKBMrkks19uhdnoDnoWI",
+	"hkwmHgnEtK/ooannhtV1qT5pFuRhZh2VCZTN0RUQS23U+awWcm/HkbeUs5lKKUs4Fc6kjfyRkoxgaUee",
+	"Ujfe3A1o7y1TOJdiHKSezWUKRhLPL8zgauViI6jK77FqIEC2qWW9+bIHyqtuVGgZaD3NJxBozurpWAoh",
+	"F6xImFINtOWv1+v6B/ah/ukWfUDTdB2zscQmTqHs01VFzYcRC8jezlafJ+X8vrun8xVLNzutJd1W2/sV",
+	"CX2n0TVPKhK8jjGRBUGP5ZXEXHEpIsXh+gygK0xv+iJrqhm+M3ku0DClkP1UbHSGz9gvPQNMGx5dL7br",
+	"uFoowHbWwRsLhU8RJyXKYce1vQbC0+YqjySLkqVLNSi9ExYFqOotiZnpXzqA4nw2WS30lP6kv5ToP0qD",
+	"dLp6hGuVBKB1UG6Xm2EZOZ9qgI3s1JemKmMjcx2k0gSwhBvjqHXRWWsAHRuE45TE6u1ULfTSbLNSBNNN",
+	"BDxMLhcsL8MS1TuaO5NsXTlyWDsaka3oGCh+1ZAE/AiKFnn6pLKGvyptrAFMnIJVlM30ART6z4iGN/Wy",
+	"zpbtlpVkfER0a44MdhHGZ6lEcAp2iuaKUBltJ3p+Das9OyW37Y4PWXy+dwg5ZUcLcLMmS26E6GppYpLm",
+	"0xW5qy6BVZIMd0poXYMH1eYnFdmX8IDF++5yuWbfltytS8WypbWosSu4W7O3LvdnWTO8P6eWpUo9jmfL",
+	"2hEhrj5O1khwzu4GgFGMxKy8Kw92xz8MBi6f1S+mZwWCCyCgDDwPixaRryVihZtbV9UcUZnCSptNdOiD",
+	"Vlaf+vcSkEMcrCPZr3Be5G0S3JV9rNFFwF6eK6fc5pXQ2ArGHilaQRWTJPSKSd2CBNJRlRhSfxqZ4jab",
+	"V1GF1suZtHd5BVG8IHfSfmRJ67G3MncUi0m+opOYCSDlFBPCc+hfmV1htH2rjVi9vqDZPM7ShxVVKnhs",
+	"9uEr84LcMi4Ni3AgruBFjUxR8JWGwCooXHY3Nt7N+7p3KirHsjRehyk7iJkcVTXKcbD+lVCY6/XtzHXT",
+	"WwTi76KRn2ZXrmVhJ1hY07fnr0/I89328+9KHXmGirMELy+OQbW+hr86u7vtg4bXuMLQYFv9EyqSP7w5",
+	"U0o35HdKDqTSOGy027/94/gfb25O4sHfLrrPL+e//Pzjh+HzkX99Rif8XRjPTik983/8eC5cjWKGrizw",
+	"oYh5Mho7EXxgmqXg7jS+Zs7hjkvzSjvZneOvXHC1bwArxz0+mbvHq5GHpPfqpOeR3oc3Z9hz6vziuOd8",
+	"juNWvBPBNJxK5/CpqyfYcTijc0l6kg/dL7lxhcVFHPBItwcr/WK+4i8KxHsF1HsFaAbqrHHiFWTs8Ai+",
+	"BwhEHR/SMPUJBw/ZFZvL8vVUn9ZWzNTVWRZYhQe6JpzvIOoA54mCI+OzhJlj1PyIoAnrpSjo2pNc3cPs",
+	"iIRCXNksPWsX5TWwo1nDa5h2Zs742dvUiexW/L6UDLp1qmAL5Kib0G13yITyWDbJGzaXZEwTf0R6ObyQ",
+	"5hYghnRuex65puEU3NNq30w76M6+jW1JjsnZ8eXJjyYWgvFJrJoe02LyS8Lo2O72hX5oe/XbHccBv2X0",
+	"6lyd36RC6YnZRMRYgqq0mwjgJqW6gTpUoSSYgYSiVnkKjeZ9Ecy/KdY/Gg93BWJu9nXFxVe/cqlRpbos",
+	"/ZzPlatWC1vZhtYLTExfikJXco1FCEXaMEap6RKAHo/Sg05YBEEuRfEsIKUGourXiuTSPrJ/IZ9Waov2",
+	"qVGWQvhQJ7iXbpeXzZzGuKokK1k2KCZocAw4xuPs6snd3e29JS6Skj554xb3b/k1u2AVTAcjDFtQAg8+",
+	"i4ClvXAssW+6PjbaB51mq9lptp8r/jxNRixKuF/LQV/XkW9i+zrzrGxQaWgRl+9eMrmstsbuBpabxsFh",
+	"235ezlO/khlW6YwvvGEqWdylQ1hr4534nYchfbbbbJFv/95uH5G3PJrekJv9ve7ezncORWhZJ070PuHF",
+	"6rPhFKBfCyCeueMsVO+WG6WUjrsmQMvK3v+UBBxhX+CNUPRq2nFB/ySthm+qC95ypV1fqUJrutX6o63s",
+	"51/LYF3VE5+nzEqfiQ40Kk6nISSx5UPgAuleSt8FiILdpSjkQc47kpuzl16OjJQKZ+Sg5s3EDSxuu9yZ",
+	"aA3OvImbbF1g8/7H8SS+TT3PxYaSiNaptmFMeYhZbwYYTESyANMI0dPfR05V9R3l4clC9II8oMIR4l1q",
+	"zMKBiEm7lYGPDJT6ncS8gDHW2Dno7AOfLAAZfP5S4VZ+VzUhbIxCeuDo0Uk76KHvQfWxLmHGCLlHelk/",
+	"J/09ALvnWznfMWpeRgyp1+4tH93WnsfjgJYb1uJdPYwZTcuDD2cxT8C4y1WEajcogHau7ALNNZ5bt3/a",
+	"Wv2z7jvIvVJv0XUDiw4ICNNlCfM1AEgfuiIan23TkWpahnC0iaFSpODNgPSdQEC3Lx6R3s1W9uteLi2x",
+	"0JEnJa5SLLHA9+47xL6eX7lGB7o0tcA0oNtElF33ENLeZ1umag+0fXhrC8Z3bANpkEdl/lhgfClD+n3U",
+	"qJG/eO8B+FvnVoz7bkw3fclmI0H6LBTRMM15TcptFh+QyyvVSRmKXR4tYaYFIbCIsa/JnR+fz2aJTaWN",
+	"Wa2/9DJuW4u13jcz22Qij+Yxmq+szUnU9VmuXeO4ewzT63v8OIo1vnwTqeUFl+LS1JO1k0Mqk0J0Gq/T",
+	"PYVdj7SLuwgBI4K56eTR8ODPLks7K6VdjEQcLWWRGAb4FQvKttqtVhtQT/C1qHw+fw0JwZAX3Dk+wL+s",
+	"/2t4jXx1W8FnGFMfiKTvI0A1VrOpLTLp7gmH8GnLa0j+O+v254n6c9dr4C4sWsQOwOtCOZ2+Vo1ylVwp",
+	"ex/2z2WjqG9AAevlNrUH3mpn3Kew+YvJI9cC69Y6opoNaNXwkXAxgEITSsnKfU+sJpSHu512e8cdmIBq",
+	"lBUmVQokLVVDDXUN3fhH7+xqKeee2+TpaJiZGL0adwFbn/Ii8uVyqi6915B57frHkutyaUBpb3t/Z2m8",
+	"SAlikj3bs6M/xTBA/vYVwjl24/6MLekrWtzZn6FaDXPxc29Z2DFjb3d3e3d5MUGBFbjSN8QgsfvcAp2y",
+	"wNEkZuF8Ou2d5zv723s7z5dNyuZF5SIfdV5powsRzHMz2N3QDDL2VxP02VU7fUmHzlt0h2LyPCp/ehkz",
+	"+DMkofTGIJssiarcHmtOkrs0ZcrIeKa9PQuE60lIXdECu9VtWq4Jdr32KWn/W6SOMTSwKCBdoDwR5UxM",
+	"I4mtaXM41rYvDB69XGkzc/BMYg+Wu+kZYkl5kxzjeF3nI0ciToiIdVdpGgVEJjwMdUQYe53qRg130/dQ",
+	"TXkshQ/eXhlgRqAIOx8AoI6BNgrM8G5qTaa5LFdLNOr/YjVkiRjLU2dzIwKpJmu/IztfnW/dDY+xHguq",
+	"xS4uWBSsHM83R1TSGnMYTNC4tEl6OfVHe7ZFRF6fvv6AZb0SWrrHzPQwBXzPI9LLdLPsVy9fvT3+h/6Z",
+	"4g+X58fvL45PLk8/vNcIKJhPGomMzZl+t9UWhdsqWKjX53XwTarcNur87kFnp7W/aTV8faW3lM0GRz3g",
+	"Gm3GcKT+vMJ/a23wskqRxRj1bjzprC7dStxZUQ+vQDGQCZ1DC4G4ZGhgxT2Lt56vgo1dTp36n4quSH8g",
+	"nRpb9MGXdidgqyOiPxJCMrmEKy/tUlKlGWLXs2k//bgQ/cuM6hWo89+1yLPAxIFDODnzgB7PKE9c+Vw6",
+	"9UiA6sMmmFikU3sWNBDchvpmloxEgEE6kUy0snnN4nnXgKiPB7SbzRETc9RnWtlpyHBcO5+qcceWhcrw",
+	"Me0KqynhoEZpuVl3XfVvQN/BT5y2fG6HlqTbpaehwbVKCSvW3rq8xBITYEzqltaUrfNfnmebm6/9Qs8+",
+	"jmyTKgjSHXa/4Dem8jz1QVj5FiImdDKBmiDZJL+ksfiCm2b/eWu/s0q8XU0nGvB4vEa5EkKnlIDe0+4K",
+	"ejaVXROWEA7sU/EMKlsUZCupuusD6ici9nSCM95WmL0kfKD1pSRdltP2wUfUmPtrHHhb4Av1L865/hlu",
+	"wpL0aT2t0ssq9ulVFItwvDhTqUx6SpWUHunPAdMCkjUl+fncef41Y2xgS6lrtDCSpoNjZyMRgU6eTNTk",
+	"utM4VAvDvw6fPVN8+NkFNIQ+LATt/ooZpn/56cXFL//Yfnn26sezN9tnfz8r/v1p2mp19riUUxb/BR9V",
+	"zGo0tSaNZc/KbpsWEA8WulsejEsJFCNya1RI5w6humGvJBR6bmDw2SKWjUTksrofx/tH0PnHpINH5AWV",
+	"bLvTrE51qLll95dFoJeT39z1I34pE3JFiFDsId9IM8gwx6qEcmR46mqtAda62/kE4o1cn2qZYBJjud1m",
+	"dxNQ8ytfwHVSYde4tGtlzz6Nu5Ed490vxB3AC3L3xg2GbUjZpt4SVa5xeGscRLHawdrRhRvkQhm4yHGM",
+	"ItDA0ntu6aNq7ApAA+msaiQvmKFZ/oIIg40lBufUus05s4taW1eZ8uWFnuc1Vqz/YTEDSLFSNmu7tRim",
+	"a7HJ7/Svu+e5kJAuNc0WUC/VnegdQgl7Ucu0wydwdT67SUIblW791acRYdqLZtvz9nMdBnvpPerqnRnC",
+	"dbeb9AjVsKNkIMJQzFigNOTe9z0oZ+p930PdJwwLvbDArf99MVepvcA18u2nT9//2wU7+unT9391w4ul",
+	"sLhuHWkaaWg3KUKo/T5Mfcjgp8P88is2J9jpioT8munWn2tq/Cu1/mF21znsF1du/4bd3iqbt2W92oqN",
+	"1bSgLsIyFzsJ5XoGqQ8ki4JiE6Fcu9CYDXEJkCjZuGtvH3WcftJVh5sJpwczJp40aGOOQBYmKqYDa6ln",
+	"BTjpdbAhnzT+Yp6MV5ugZFHy6H0LSortsJZaOzSpnA/YxCZ/fctSXd0QD+vS+yIZZQXpNuo/gHQAqDO5",
+	"wvgQRf8l8OtvJOAguG/XpproZIytssdNbqkFKnP0yXE1xMlu9N2b46S3+A4Kf4ozfpR1gOAyAyS388xJ",
+	"DzcoH7qFfAwIuMYkYjRmmW/RTsFPWYxMIKtTMW7LOWNLmFsH5vUfuz/MV9NzpcxY15vsH4HJlhnfInK8",
+	"b0ZYt/GMLfrdcSRoa8wDj4xpwJSynwVcPQ0xDhcIcwvJcSiRCWgzQQyQqRARkX4srlhciJoW9FE7koOa",
+	"/+cv+167wlpOZ7jcWs4Wc3/Z/pkB8jj5X+n7N5/z72S6GlFkWQXVHw4J/U9t9wEZ8eNqlK7ivA/H02RU",
+	"1VhcfUc6hKmvCY3krBRjYPjLBo+uaciDLjaTV2PUF93889QcrwApDCF27Y7U0CHckSvhntn56xOy93zn",
+	"QD0AEP12mx3bT2SmozEzEDs5P0HzwTCm8Pc0otNkJGL+O7NGTSM5nUxErNRWGNnVrljzc3CvOF1Qjh1Y",
+	"2B59eRIDboaLWX6YRVhb63J2oY6bpSbosuOs4nJNh1ABuaZexboDrdMNE2/KJo3x1qB+wq/ZQ0ZjV8Nl",
+	"oX4CBdxVqCyrlUc/UIxoJST1WmY0LmLznWBtq9IUVKZgJ2uamem1Wa5ypUPvUeXKbvHjqFwGUMHtcdbg",
+	"NwU4BN3kIkoBQuEaDAohtoasH2T6dirjf0v63SqRpmy15UOc0N+m7KhYYA5JDubqgj6WfjrgoQbR6ysd",
+	"Qmn7abeoSbEqs8HmP41O/yV4f/unq3/+/affT6NWMTTQ2anXjaz5l62K5NezSlT742ieA/471yomjVmK",
+	"HKxDTtCNqC+COcK96GSpb3tmWNcX47GIet/prplCsgyHLkWTSaGMtQjPOmtyqfSVYOrnHjqcKrWlH7Le",
+	"d4UUUxHHzFdPjyUjfdiR+Rpg+q0F+3UC6v8a+XFqxeb9WRNRNnPFT5ALdbPOA5VLs4Zcs3jMQ4AL5wEj",
+	"U6xYhKKlsuQqvcF1QbPpSsyI21BnAvutizmOHlfK+ytO33qmiw2ZB50zXeSycvvYREANqAZXKuW4VeFD",
+	"3Ak23NkZYOny1s/gBJwnmzJtnPByQmcK51QNjrGMgJWsm6AqsEZSqAGtWhmg4s70Z9AYYJrLaA9DeKW4",
+	"N4T0eoe6oxs6f5A56gaVhhWiW2ZkIE/N6TDoNIiqiBt7HIOGXgNbLzotirOQVhkR1Gj5Po2U8SuiJumN",
+	"RZSMwnl3wFgPEf7JmEcihuixvJPW788bh42PFy/LZkCBUoWimhhFrEktm4RRdxAz6G2jDHNsmqtsWSA9",
+	"RH6HbxqHu1mkVndnVUaZ+sb8ffvZa1gr1d1z9W9e42smMfdZty/EFRYBTvpXXbXGbuugGOR9YOvCX9pf",
+	"6cSMW2SRXMZTbHMJ7sqQRvnMwG+khaiz1OPkMlLBTtVqXYkwl5s2inR1RFafeE2dWP3wLZCCqwrBPvYl",
+	"0GVjoKuFaDR5/USTjqMQKUdLSxGsfPZCiCtc/Dom2gYNqHzwL78QiyDzG5se2QYMLk0Gpd1Xn5cy0yw2",
+	"YenL6lODiv35S9vbqWjemxGOwyWC/kDg374YM5lZAOruOFDTebT0qH+eioS+UQNvU+5V5fChmG+UBw8o",
+	"5H3t7RQKfJ63Dw46uzvPd1oHB+26zskCND1NaCiGU60+pGXmIqH5vU95bRlYP1q0MLuUfunDXIEdD/da",
+	"v8dsZBUtLbfbgbLuz2QHkfw41jqwFsdVUh+rlffwfk9Y3EOB76ECECqrIxmlmDHm2h+RHo/8cBqwQP+A",
+	"UAKMAIxJdRNdPZsXSA6wSmA6PCJgiBYuOIvNfEifhyEcC7zZKWT05FYoex+zxAU8574FMLjcXFxNqmsm",
+	"VYjofc4YUcvbq2iukh7DChOvdck8KM/tz0s2Kfy8u3NVdX27OKUx92Mh6wrOUu19gqh2eE2zRbpeYR1e",
+	"XghV0rUSmRW0LS2nBBanJHzMNqXNssGAgaO5O4jFuEadRF6VBP0ayKWLFYGYGAjzBi03v6CFNyAj+EY7",
+	"xabQJO0gzYzMrOFaVc4IwnH+jR0cffv5a1KFiwdVExsx/VUiNlcTUtDyHERQ6v6uGxVDv33QOwTPWkxm",
+	"VlqOrDuLgpZLS8ENEdaVbCBeNoQmuwkd1lZPSxtcood0vevrqtahVkhZpTsTHhwRqv8ZKY7ks1y7+qLQ",
+	"y/ELW7HtX9VTbM28aig/Zuh9akApu340NShtP1wBp2NabROhex46IJ0t4bkMHvausYocqLFDyAuIodhe",
+	"Io3vraedtsdz+ohi0Q/Z2B0yP9jZfU4mOIIELKE8lG53oQ5vg7hO0GGIYFRK/2gdEZ6Q8VQmpM9ImySC",
+	"gLEC8WkUc/oxYpp0xaAbgxd+pWcNOAuDdCTIpsJHSCBMaqz0mP22+NhM+HIHYGV5AoeNbYowCsShLxEx",
+	"C9db66xOeIZLfWa2qdIlWqjEwnsnI3rFuj6VBq0/6ykhm2tqmWZrnTrjiE4mLGIBBmmUuoSl9CMxQ9ya",
+	"m3zUupDE4Oq6EoaER5OpgTxQFkKaxVCLb7xWp4mJJw7Goc/6i7PT6mQKuV39EKp4oDtAgsBJ0ujCpYWA",
+	"jbucl8HVAEu+cZsnMBfgpCBD6J4giM4SOSI0lMIkF48YDVhM/r51js/ZOg0qCqiTeN4FXaAaESQRZEa5",
+	"uiUDoYHPAOgtiefOt56rh24dD5Jl0F77ezvLc52y2H/5QH68vDwjOGDxm3YPDqz37LTciDV4MysL09Vl",
+	"QS+8YWTadwOGUUWJeuJktcepoER8EUTewVBcz1zxnnbz07kkszSFRl3bMaORdN+jdA+mMd+K2YApzYUt",
+	"9YDo3CLcAjuLHiMX+o7n6NItEi0ydu6k5f8yOYlJxgkdjdv/sO4szN9agMOn4yoitsI7ptcU1p6Xsx0K",
+	"ecCu5pRB9W7yiEwlu7fNdHvd8IT11My2VBAXpCQ65k/npD/XsEV5gE3IEYjJTDcVNXpNWuHnYY2gLgl0",
+	"6TUAVfjWhWb1lg4NVBloBk3Sw06SSs1HFECIfm211dRCljYfnFFJ0pFlmi8+ZHnjbnUst1DwLqdjFjvF",
+	"xglkFmoXhu6N9xvCMGLL8NLKQzpcxeVFb7orw0OOedR9kpiSBVo12I7WfHMr9sqHhvvnIuQK9miCA4av",
+	"j6f+CDOHoXpo/d5DpYrVZylXqh/6zNejIu8qshssY4MACo1K4dK6bh3DpbY3BmtT0GvU5GGXsRj7X4JH",
+	"ugL7Wa+anT6rZuX3GKR5WEFWV3atVQv5GPLOUGSNs7nAoZsNNK3ZFHCpjD4iLdBHY5qUoRo3KKNzSbBw",
+	"gO4wWSa+cRfX9n1l18QJyT6m0VybXFhscYSsUn1sajGOMu5JoWwyc9Nr6W/Yndo9tQR2zcIK2S8Sutzb",
+	"BcPu0dOVmoWP4OWy78YCKGwUXRjSTtufmlQjlAbimsUxB3tCzmXCxs4tL+O/l976gsa65ERzcIjFAPrE",
+	"N5KATas+ChgNtkKWgKMbRn/b++/zV5fn//hvREL2SO+/X779Wf/1nQtso5hQ+3wR1oZ++L/hod/91QW7",
+	"4fSg5GD7nISmOWQegLAa0fH5m5//vvWuc/Zy628/7lxu/fPF3vv8QnZa+XXsVSQGk6q0YHvKLuOcRThH",
+	"jzCKWgwq5zKhUSC1u9oG0zSoYnotpfba9w6HWAMF8TwtZi1WT6nPHQLUYHmUyzGBILY7VfSQwwNwMsIB",
+	"jU0lKKEldO2aKCH5XXb8qNz0P5dPqD1wYZhOBRoBYMv1BfGjuykyE5MpuZDVwSA4YyrdyWVzpVhg0iOY",
+	"iGkbZ+7SNNTHynZTdIur3aJL3So4VTctJfH8IlESaDh3H3EP+j7IHtZv0lyXiAG/AXHLbnDhHOgMcbAr",
+	"2GrVmf4Qi5lOQ4K7irEjw3JwxkdQvvjqkg4N3il4xNDWUrc5EFMl7X6biqQQdmqvefROJOFzEbLKPFQd",
+	"asGmlsYnORuJ0KiWR6R3sxWLkMkeCblMpOkAZ5ouqkWrPWiSXiQiTF1V541PltAuUD1e94alCVFPI30O",
+	"qbRS+2RHLCf9TDkZDcYccTBMwy+vcc3ZDP7R52GI7gj1YucJXmAM5liHYBzm45j6Ix5ppVnMImlKY+Ta",
+	"wEsFcKWAQ0FFkGaHYzN4uqyrYYaOpM1Kf8T8KzFNHi0Hdv1S52wPnGj8EOYzY9JaJaWxaH/nujV6+fNf",
+	"D2TogWr77i1xNN17C0BmTUMjv513gnfMhXRrYL44ISDTG3G7JNNtbVJdhKRxF9K9dyKsC8NRuiGOkFa+",
+	"hLCY+LtCsaBcCZAyP7XlFmV+/D2algWp8jg2Zn4S9wC7kd6D2lgbT0s6PMQVc5yKdGuMx2QQMzlS02dS",
+	"EiCLJsGEBvwGPtLeKhqRH5Nk8kHpTL4QV7x4OviYtMUFm/806v/g8w/8p9cffz9tv+en8nScTP55crp3",
+	"OpY3p1GrybZbTb8TFpooYC+K1drYq5d29dJfMBpjHqnUMZRlKTnl7jC5tZQ2Djfsp18utfnLQUVz5z/U",
+	"6NUxjRIeagAOteEsCu7erWO9nurWPlb05Ojh9vZs3Vjv+Gd3pDLu1m8RXeA1uXPITa/QdsO8xl735+rL",
+	"4BYq8FVZmDBZX5owuZo4QYPlVRRU+opnVCqCKEWNGP6mHF1h7oe9RyNPDIjUb7VwhMsv2L4zvk2xiBKm",
+	"5TwTPoxOoxUFxTu7kpxGQVX16vrVqner5s2XnVYXWzfJxUjEiTqZCDPTI+jAmJXjgqmKnRljRsYsZspq",
+	"NalSd67Prqh1XVjkiif2bkDXKDvOOQqPCOMAhNLzRcB6AJuc8+D1FnaX2WRTpZUa0yzsOPQ6FmOrmYzp",
+	"L2RxlFUmukIntE+fbjrtrU+fbp6/qvD35nGvV/K7Ovoh4fqrCOTjZC07zKTUkh64XVmhGSKLerVvOD5A",
+	"6SJRnfueyg4HxNAdeYGZyRLFD0etVbJemPz6ZlmJAeSf7DzthE1WPu2zWIgBRhQEmYspuL+r+YDubAnt",
+	"ibS6PaIWcJuzLcPqLH5FLlCTx28GR2Nzl3cxc5/xxB9laGDrgGcMBRHFPnorKPSlY1lDmS1mRi5UC6ux",
+	"zyZ0zqMhEfGQRlwCUv5d0neWWjIOJ2se6mwS0qhbREHIZ/UwfxrzZK7bWXav2LyLuMKd9l5r1HC3J5RS",
+	"WJ/B8d4+KnjaapbLA7hQ052vi1SwZl+r9PBqoKSZ0U8KXc1slA0Pbia6tqMXJ76mg3cwjRFvb4HnNr1m",
+	"tC830LWnrrczJWJX9J06nJtLWYilEqqxK9ijBaKq7hCoc7wCNoY8AI2LOmFCbaBuHFKMVt2VFU2KfXqz",
+	"py05lmlMjV9vcdvRM1yA5ENoEgrBVIeGUXbs5We85LHJKBbTIWY484BFCU+gFuGaW537TRZdFM5rQFoX",
+	"upPmplNNdOagN+CpRUXOSR1NApU6Vp2P6VeMvaAxh3nuSH9wUUwNr2+BNIpwdynQIIOqmBGXJBTRUJfS",
+	"cvS4jGnAPNJrj3pgdew/32u1Rr0j6CkVA3VDlyFITPNZk0TTMMyAgpsL03Q6XkMNp/2so62dfoQ9W9ve",
+	"we3ou79af41zf8n8d/K7v7obef9x6L2KiCuya46JnMoJeJ1saKtQiCvSnyZQqSdZFHgGiFoZHVbYQbs2",
+	"U70nfVravyIaOj2eOK3NRz8KYuqHcf/HOrfhARSj9XQWvUPuo+WuhMHz1ydke3v7wCMfL088QtEhrau3",
+	"YsZMD2UxQEwEJORC+fQCDT210dTEthI+LhdceY2braHY0h+qacqEjqHLH0TLjqcBh0qtMgKcL6IkFmHv",
+	"MA0YeNhXl1BgR/r26WGQktIkvYAmtHeIaIS6ebEi1iZ5iV4Rkj43nxkLnylSpQl1k6marq4rXJFMDaw3",
+	"glwTP2YB5i7JQwvItRgeSncG5+Q18Odoy8jwqvv853Hn79fvd67Ofj84T7bf+vu/BNmwtPmuDOUq3jML",
+	"dPvQPMuasSP2Yx3hQmrOnfdtbj1LEFEm/A2bo41QWJ0jRBSzFNZB7Sp5a6Qn1K0CyrsvxoDjAoWUL6jk",
+	"/oZcDvbmuTwckEEFg3LUV97lz/Ur5y4B9jDNK6VXCJ8MNBfyfkxjzuRRLt9LcwLIJwbUWWu/iqm/rdYy",
+	"F7i1aKfuJCbcd8Kkqy8eojceehLEpL4nQalEupiu258nitB32gc7262d6r52aeZ0WsbRdfXMU+fQOGzE",
+	"s4ZnCusPd6AkWZ09TPl5Z3TnTnj6GN5/OH93/LbxZxM8URcSXhHl+q3sCkRTLp2Mh0wmplDzkAA6NITj",
+	"0m1fHMnOyHBhNPur7+OR1UHcFm/USv0I8brVeNeZGnib3cnqeDCOaJJT1JCHsZiZZkZyFPPoakkV5tLD",
+	"s3hBfUv9Ifv01emvDJu6ySbXOSJInWg6ucGCKDF757qQpUZ7QB6VTfrcfffu2msPduYFTfyRy9yWM6ZB",
+	"c/pqCBmyRc2YyyoGluSRgZgqW01nYIJsIlRescCk+NdKk0PZ7QKCVapENKxo+4XsJBBgNLIbjggH9d+Y",
+	"7+NdUbliOi2bqSze6h/WQDaHsnrYTodpKSHJ3cj8CZ2P1Toan52e0PqJibn1j+nNKf6obdiq+buwOVCX",
+	"+NuU6a8h38/hUZXVu3SHVGBU5IyFJQ+hHxLpoe7R80h6J0nveWfUI9+2x8pq33++1xohLo6iE2jCZBBh",
+	"v/NAYSW9eNarbP+YMDoupBAXdbGFGlZeR/rPaxXpUFb00lIt48moL19xb8jclb6TPmJOx/vKdJMV9YXa",
+	"oSCtq5flIJS9Ik4glsBC/0noMqnhhrJiLvU/kBqhW7zxco17/fiRmKwUP1JzW4axkprJRT/lcFXskFUq",
+	"rzX4i0P0J8aeX6wzFsuZSwkG8BhEC0nnV3nKy0sH8Mzvr2KgUhV6gEKBVYrC09IbyQMGvC5VnJvYx1Qz",
+	"bDbgN0ZVOxf+FUve/UxipttrFHLzlxWIt+o1XFpcEJ7xPXckFf1kUpc6lp28HvrX8n+pQTkIpJnSzxte",
+	"Y1bh5jVsyOW08EcZxlLaANJq1GBekrpdXp++/tDwGi9fvT3+R8NrXJ4fv784Prk8/fC++u2bCIXASWO3",
+	"GqWL2fCoBXXKcIb9vIbU3tuvFTz8w7Vn/dODU0Pt+Q/xqrhCbR+lM05+LmaS9OfKauEi8BR3iEjAxywC",
+	"l/sRgXJzMSC/s1jIXFi/SV5ds3iOGGkabbKn5qWuSVdHg7Eom0c0hGjsQMREp2iqxzdJLxEJDWWPQBoj",
+	"YCmBaCzDzeafuyTCV4Zkb+VHDGPKI4hRzeEvMZ10+/NMwH9O7f5fvzTohHd9Gqor2ei0W7sNr6GuWXcs",
+	"uzIRIAahlxDcPSgBarRbnR1EVscPlZ1nf+qLKMJN6OrwpX4GG0+SeXci8G2tWosxvN28WgPA6w/Nq+HT",
+	"mCmCSGecCPvJndKTtdKUSU9Akd+5yr3JfJZ7EXy45xq5lx96+7nONBSRgGh51KNYf6PvYd8cSc3FO1Iv",
+	"9LEKLr6+N8uqvOiQ/QAjb+3LVVNlhZ+/NDzIpbuupgLD887FbLNaMFJtvV3L6HfpPLXxI0tqtkarT0TK",
+	"vayt9cqHn77VW6Ch51+5FESNXPDfmUFKzykSMu3zDkoFNIG1NAuiaR2/1NR8SPqh8K8k6bPhFBqR7ZA3",
+	"/AWM2YN/eojiSzP9tZht8Cc7MOyglN+QbU1tc7u4dyv90BS/rvQTWEHt37jOpvaPc+e3Qmsg64xX/9Vq",
+	"68uoZKUOQIaSVv7RarPL0eLqv1rlZaUmQtkhFDbXoj2bpnIbk19wfiGFCXrWvcmTTOl2OMnROsNKfpuJ",
+	"NjfDBZVbadpyEvKE9Oe2iZ56RVLtTIsBPfUrBtIAGgQDS0AQZpfVbonpsr0ILhGTYIPWQdoJTE3QI/40",
+	"ITwiHy9P7PmNeTQFmMaRmMaQmJb2CayehBLOZaxTLZaMQxEnAdJB/emLcZ9HYPGYeWV2ixUzJMfZ5xCw",
+	"Sb8C7NY+Gp3CADEFgmF7BzqZhHPyLUV3zYiqTxG18LvshyQR4kmJpD+6sbAJKaevyYoZfE9eNsKVX1bT",
+	"iOd8YvqHP4JAXc3aUIxtyeAf1KA09PyQ4vou+T0WOv6STiM4bj3tYBUTZb3wyH+IBmJbX38gbQTQWEqS",
+	"V31eiieu0u5KjV0hnvg3FvMBd5WYHIehBhWXkETPTCtHxFwwRiHRiBMxg5FyJGYRgSJlU2iyMQAjo2Md",
+	"fmksy2hfL5X91gGSpPlgY8TCUGwZdW9xwu4GgJWMQIfX3id6krWpCztnSDllwRs2f1TEpdWF0h3kxBOB",
+	"d6olHaqD5rXxnbLllhInq4wdF2MDhjJfA7UG26wZYBfJh9HWdELGlIdugJqdg85++znwZjc6yXrIE5SH",
+	"BnpiFQCSCogPeGV5m6yKrgv1HJxfn0pn2YMupuRogCFrOzLVF2mBU66qCZoQqAc3DvVjc83yQNFFklPv",
+	"hX+9Nhfzp18uS4i2xxaAHR4SHBCPvBTJTsSk9+y6/YxOk9EzGNjTBVe6gCdfR5VNL2V5+fnp53YRCc+F",
+	"JW4h6B2myHkeuaBjdsET9peLJOZ+4pEzmoz+YqYGaaURwJXAc9MEQBlOuc+6+rXZfCgYIo3bW+hvPRAL",
+	"GqypkxIDcgFPUpIRAnAhBK4hlgrZBZAZfahbmXlpioKJvKP/YcgiFtNECV212zxpfoo+RVsY9yM8YWOw",
+	"i3s86Hmkl6UVq7+yvGL1l0ks7jUJhk51AodPI4BPIZ3/291GnwfwHNlU73lNeTiN9WR6yiDnPhj8z3RL",
+	"t//5lxRR78jAySjRD6kzTXKss6KQoXwjdYaNGrLT2mmSndY26UEDsC678UGz6Ck59SkiunuJR3Y6B6Sn",
+	"1t+FYLQeoZt4kI/RVaTUjAFWPUPiDvrCsxSUtG1N0Mz2jWKutE/jmDNJenbbv96R/hpQkBSpsChRi2YB",
+	"ATUQfjYnvXOasLdqVj14R/b31pkIuT/vHcH0aRSoFe22ttMfZu3+emqb8GVwR0TE8FBxKFVnIaIh6b26",
+	"pMOeB9STYsmXUMTVAs8+XFwCnrwkvdOAjSciYZE/33rD5j2PnB1fnvwI03356u2ry1dkJCIxjUnvdLD1",
+	"jib+qOeRWcwTJuEZpBfE8248jf6SxFPWO9IQ3oz6IyYNhL1anX7hjJrdoPaqerrjIJQaqSWTH15d6ipw",
+	"SjqttikrG3AsFDco6rCi3s1WVoEGFJb19qNhyGJkfYekN5n2Q+73TNcwj/QkCwc9vG+JIH1GgGA8iHGz",
+	"UDKi7k4KcQ7laBIvGSFW/Tr1k7T6tYR/rs7EsLSuelIPpp11+tA10VReSRu8AbXoXAm4R6h6uhQRYDWh",
+	"xytiGYR6IDTqviRjGl+xQM1eTUxMk63xgB4SfVDpAjmcD9y18YB2WRSLcMyiJC0q75lNlgmbbE0n+hHw",
+	"fL3VujkyzAkyLJSOHx2mk/1GGqTDFEse8wzauwSdkTI9bS0vQEwAraayQr+/d6QmHFINETBkicTpq++7",
+	"00lu4tBOx2eRtOu2jyeKPrc6TXBhxaEWJvLw2bPZbNak8HVTxMNn+rfy2dvTk1fvL17Bb7LGlg3k4A2v",
+	"cc1iqbObmi0cIyYsohPeOGxsN1vNbbS+RiDAnzVnLAy3gNae/Wt2JZv/0h0VhlhLoLQR4KLK9Gv8wJKf",
+	"ZldoKsqJUBNSgzqtFmorUcI0PpTFfs0TUf9Ypp3A80F0lUUWAIiQd5j/46u9QQtvwK+ZOb4mZlPpLGL3",
+	"u9LJP9NCI6ffNA5//ew15HQ8pvG8cdg4g7uK+A4IV2GpFihuIDtf53gpOUyHUDmhiEXpUjZbaBw28PLD",
+	"O00/0C9KJt0u2ndoantGoePxhMYUWva7uv+fWE0rteRLNQh17pn+oBuAlpBW0nPK7Pm88FsFfzDXavh7",
+	"h0V/+3kpNSXsJnk2SsZhflKfpq3Wtv//BcKH/D81AD5i+AVcDfwgP338+pn1fcNedXF+t567wys0WAYG",
+	"uXma020vTDPaRZ1hLXobsXCyhN4UC5vwLUXMldT2lssEndmyTGyutWVDwCJ9zcOExWfqw8atV85nDud4",
+	"mUyLXOiikdLob1PEXTRVLupLNOrqMZAP6gcI9lb9aoNqAu0CoX6M2znEFXMpGJn15pOz0RfNyUxDqSCV",
+	"U4Ava78bT/Ei0ZgaS09P8ZcL/jvLzq7GDyDFRf/i8z1KBlwMJMlXXso73MT07qk3pN1VbG5u7k35hl2x",
+	"+WHMKDrrhXTcKaw8wyWsfKlexvPzaVT7UH6hPKk92NK837C5fYxgZrwQwXzDJ6iL8G7zHgiN3n/P1OOi",
+	"nJfxnMTT6NDS5pWyzRMyE9MwgEaEShnmgWnmf8UmCVBap9Xe8AR/4ckI8T1cU8WtA187NmSHbVIWV9XT",
+	"9bBnMObWa7wVOLll49NxehZ3ulE4bQsGpv6tAhOvJLqeUUwJfhaziYiTrZDRK8B2dd69cxj0Vo1Z9eY9",
+	"5O1QE8Sp1rsbnQ2/2Wd84qQ6AF/xyGzEwEsiYrgEPCEjEQY6O18D0tBo3hfBXBnOyho1LV5HcH/AISCM",
+	"nswjbVFKLI+F26dkN+o40FIrtVq1YarMOao9rJtWuXDr9VpsHHyoMlfSWetRtWi3Qud69oUHt2lJCSvT",
+	"6kv4fE05gT+rz/oH4EipPX59MVRWC3YczepEpDmt6bA0iJkuaGySX8A9o508vUPdOBjYsy62CTYh/HH/",
+	"wbu1Lq/yKm24TRzr50eRka/VHVhb7GxAhPzAkvUOJVXLDBZF/lSwDu0Ped/uS39LMfqeiP52aalt4LoD",
+	"f2taBvhYFHuiMVDvwElcwsNSfZQsXaT1qO//aJR9F4PmwSkTjyBokhe6hS5GelDGsZuE6EsKCo8fCv1V",
+	"lpsjdbKKkoeA7KeRaI0ehYV0j0nluESNVgn1F9cYGt0goYtElwobQnfc/zBAvEzomp1lcgxj6qfJwFwC",
+	"/orarsJVgTf8eVXuX3bgTivKewK2fsRmGDN7msb+ZTbFQwu4w0v/jaaKl8F8gPnkoVcTrSiIRcuvzV9w",
+	"ziahurfIVfpz3fxKRGxtzjINeLLFrgG+aqHfWw18heNW5QSvYzGuffcuxUIHuQ4cc0mweX6AGZYulzAM",
+	"KHqkV4nPHG/9E6IzrvZQFdNDv322ewvmpvHk1prZ5wxWwx07WrB5Sk4GiC2jp4uB+oqZJjQesmTBNjqg",
+	"cavwP6o28qv2vqcX4/498L/kzi/XYNlTnECpTJDTm4u1Bjxx8AL4XFuBDmaQahnXaRagW8vAdBz4kQ0/",
+	"oGSFTupJnVg450EsogQDTWrQiMqRR6TQIWRtoHiEkpiNxTUNiYgJjQiPJIuhTolrgMMm+YFfM6I4re5i",
+	"H4ecxWniCo9IDwL4gCKOSqLiG6EU2ncFqqOWeGrvcOno3fKnCRGDAbw9DPEzxTsTFhEasVlZW8J8yTyj",
+	"vBeNQb1BJ2c+tLGZvprnxVpJ75wmvhhvhOhPRsy/glNSpKLog6e1akCx+tjWpflk9AxyPLemUSCq6fy1",
+	"iMlsJACTZCgweWkMfTX7YpoRLpIx9OgIOGIbjumVTq5X2rhpw8kl6VP/Cn28isLSTqMas6jgj4kC8Srt",
+	"NvdUXfUwQzXVeoTpcHaqH0fsKL8j5rTTXnbXpgsruQDPd64FqLIgN+8GVxPLTlnPaGw1Vl0tv8WQHo+u",
+	"eUKR1VLfZ5NksUGXdpkGOstNQzE0MPNE5DMs+n9OAjqXTYJQnTovTUIvF5ptGFAgOJeb5BeAhDdEitB4",
+	"6cZLZpL77FQfPQsemwPzFNOENDmrp1+enI9hqafp4p80VWfTxGk/NNc1TcmdusWYAYhSJGbISiQfRgzC",
+	"MqDfGf0AbgqenUnzNo3JN3BTviilzKSh//r5NndzcNNQhpuNTKeqJ5rFsu5+jUIhrrawuMTtAXwrxNXH",
+	"yVdHfDjthya+7P0fBgOo6bv1qjqdjbDjk+lSlDXEv+YJC0giNs+WLyDna8Rs2gJolbRMZnViGmOvZjcT",
+	"PtbrQlarmKyVIRsFZJck2HPD4puKjXZa+IX6fCSmDm9b1ij6KdNjNsunwwUvDM+7Xy6XI7zXPOJyZKVD",
+	"p8nluXzw9SjQCM6tmEmWLIplwAGbzsbnMPopU09+pg+cznEiAnahnuIgoVOtYjoVH08nV4CnPAJhNaPz",
+	"zdPUsbzSNQWQ2JoIIkvq7SYI6pkvogFHFMeKtDwc8JUSlp792kaI3Y8a6qFY4rZIAKHLMkc2L97K5k3K",
+	"Z/Jllto2XIM2TJ3cAi4DAwwD3hwZPIa+rNvmp9YLWuYoJTAVC3zsAQhwZbDrr7ASDUDEUytoNhIhM0Sx",
+	"GUW6VCxZ1KZf3aSOhqKQ07yjuML1qEKLtUWK0AwK2wzLRCsSP0uJdciSLAyja/a03xI+SviYVWlCX4Ea",
+	"9PXpQJuUp+8G9HhGlWpf5Qa0mWjMh6MkdQbbqnGxiyr5QSgxi4WH+Qqz8YD27oHLoiF6h4uiQVHc/FM9",
+	"/sM0uS/GWSHAYruqWh3AtdB150mO4Q1FxOx0CixFhEO5Z77mfSmwNj03mQqadY8jb/27uizJjAcV8ndt",
+	"NZBLLDdtkpeCR0PCEy0CjA9N8Volh9087OPkyfOwug6Fh9HCjx1q9qFWh8GrSAmwE+Nkr9DX71Mz19JV",
+	"vWZNAsUi2cWRhlLZbTLiEncgX4Xr2TfG1O6WC4xNZW6TQCAYl2LVKSslNxUgZVpO2OSp0zJO8YHl8Vt+",
+	"zRbI5EvraDCZBnJnZpsIi53F4tp0tVEnOBdTQmO2nCYlCwfQmtkqOs+ahmVkOuOJP9rSTtmFMYmJMioh",
+	"PIBLBYCg9QgNXnppHMFPmNzsiT6lcIA5A1CyFZPU3n+dOrRh31iWhg4aG4/SHCwxUBRpoEPkxsgyxcly",
+	"k2N1t+0meVNE3nG0gobIFdonfRHMTROKvkC4GVft4qW2sR6SWG+2ZrPZ1kDE461pHLJIycegPgXl2pk/",
+	"dAoBWKamCZKTZWq7/D32rUE4g297JwAJcYIoHYckElsA2tf7Duh3Z4NTBCICXIGqGZr8ZC7R4NVTaD/g",
+	"FABHSr/eM4nPHkEgsABUBXBZgINIqUZaU0qBAEVCaBiK2X24rVInRVbaaMBSRiJOCAJTraE8lbORXDk4",
+	"X4Hu/Tj5OylG5GIHwqVJKTMl+p5udtUDEMOehxDO+k+EUtSgQZg4jLA5Mav0RZBeHqSrR76tC/v13b3F",
+	"cmy0uk16WX0hF2TX/sCSExiwKrmqX70TUTJ6AJcqzrCCFfV5GBIpyIDGG8typATQzomvt8bsuHqXbvhb",
+	"2HT9TT69C37e9OX10u0/kdcPcAKA2KKnkwG2wOO8acQT77cpjRKezD06Vibmp/hTpBZG+yHrAqotDOvu",
+	"XHnbulvXfksNWhGpJQxJyCMmm+Q1YMCqP3TyP3QJ1PENX4TTcSQ9MoP2d/pem8ROMSBqB97yCN1GxJ/G",
+	"seKeTXL++oTstPdbHvl4+Xprv5Bof4IbsvWSy4mQvE4evesnm0ipLxObp0y1k4u/rU90VjLKwpz6U2vc",
+	"EvAiMKas56YYMVqsV2VvG/TKFdL3KrPH7dffAyZLtht/EFwWK3PnYbBZeI6eDPFigpirHAS/KQG0lBk8",
+	"OOXQUx/y6EpjAFTkGv6i3anV7jmAlgZHCOoI7wVAPg75NZNkLIDJ0AiTaEf0mjXJcULGQiZku2XSZ7Q6",
+	"aZLfd+FvETH7QristTtkfa1YcfY4SWKPAyJj7erGgGR0b/jUIyxZtPl6s8UTP8XEta+tTAynnfnd+vOi",
+	"3rqUJ2CVmPo2dVfbrhg73bKM3FHYxEQi10CGoU5UxJhpjHwB0kNZoGTJXEJTNDWF8gVGCIq7pG2mP32Y",
+	"qtTa6B4PhuKhXhPEdKZrcaydXJEyFoB5bPKAPj8az3oywB7rnVKVPlqESpAsChY79yM2s69vJumP0qIu",
+	"3bY2f7/LxeTwsqd9fR88VWkxEV6AyHs8GrzAHuu5vP0h5evwC02K2MW+inW8Y/eJoPuOVTkwEIT6MXda",
+	"CUMLDpvnAiY62rxSzGQJsM87tvr1u7Mo3Lze+449DujOMlJ6koA7swgBxERMQhoNp4iZXJPKsgucSg9c",
+	"2VbaW6MqTRA8qEPBpKlIghQKbaaROuk41g+KmR5rhZlxR76Sckqc7FPP0nGcbWXiDk82l6/jyp2vVaK5",
+	"nKk6LZ8y/aeJ+dVXIAyJQSbJanx15S9OMGFhqEEd70LSZ1mRwNNP1V+FsHeqlVNnon5huzeSor8gKX/D",
+	"hIXlC8s5K5IOXjy7ttyiJs9AemNFibp+0wjas2bCyXbflQkLJ/P0meXjRFSXagJpINGWeo+vDRRZY92A",
+	"5/rUPR7QLUzwXhwVeTegr/WwVcntSYcD0nU9UDQA0q+U0pdLrt+EYeHkRqeJbvkEIQGd66g5GQs8A21s",
+	"ql/XE3Lg3E438kmzo3SWq3jk25t8/SvTKGhhzbbVHksdxmSCvZia5KLY//PudPmCDbHcnwZBserjDkxm",
+	"YdZgnvNYrq+IzbZiBpBF8y3F9OSiCriIzc714BMY++Sr4PLTrcLpCaEPPHbruRY8uJdzf0evUP6Z/Sa+",
+	"3sPNypWlsYhfjJALqUx0u3pWmBUZCtOQ3hV/WJ/7pL/8qqIPgMK1Gb35HB61wYu/gAqKynS1Gp3SBHZD",
+	"VkQBecF5qshwmsqWXKXS/KC08rCybaUS69Y9vNmdxJhpIaDBRmJGRNQk5/kbDi0yN8/mDCREEPBoWCTz",
+	"DPEO6Uw3GbsnmYdO+YVqth7zx9KxYVEPpGBjI0loBGkQb4oIRqvF6fTolHWFjF6zxXViOeU505wJtny3",
+	"MLmylC3dMgRDO4EeZdo6qVE80d1XdUo5TUClxxpRFJyzCDLzo0gkBGZZZoFv1cdrVvJsLNOmjg8pDblA",
+	"6BLRtGg011kKl+XUZVMzuwk6Upu0KukU/PFIM8s0n8uNEIOhBY+EXE2c8hAL/8WERTY+O2hQaOPp3jWo",
+	"R+i/jiwlDGgJcj9cMWP1I7zVq8tQ+NkTUrbOtSpV0rcg0+1eNa6x2cI7ZwB5C6K3dz+m+xcOTzrZY/Vj",
+	"KrVxcSTu6hs4VlaY1UkqwxEZeyRakoOZ9aIq3lqCJsRIkFBIpVxppIfMlSOmSZqvbBI2HdxG93lQrMMj",
+	"IjLNqVPPkdanHNioOqT9dXCJ+4iCqyU8ViS86lJB4rAWp08vGg52v0DVbZPsUYvltHJqsRL+Phu2iYay",
+	"X7Pqnm7FA2nvkb315titD8snn35Zq6Vpup7/2K6m6Q48Tk56dgBPt7fpwjl+5U1Nsxu2+gXLJw1mP3r2",
+	"JZI12kSuf/fSX/7ZLHIzzSLvTgTVBsfmjvnzY/GhJ2N53OGcanWS/ANfyXuUnI+j0y+k2KffVfK+5M4z",
+	"BNW0FPqCgmq5zUCtiDMwdB4THkgP+9Bo46JJTsD1qDE5NHZXJJS1OzThAvC+hWyQKCva4WXlMkFElU3c",
+	"q/x63vAoSD3bak5Vdb4xk2Ia+6xRJFKvNiZM+AFIylV7fJpI0le7oN6mRBskKIBOxm64rGxcBf9ZNCO7",
+	"h1Wr9R/dwwoo6CEyk34ZCeLTiCRi6o8ApX+CoEsUIUVyEbHQdVmpH+ajJuVbGi5pZacGbPy2gKctnoYM",
+	"a6TYDfUT0xBuEvPI5xMaVtFqOqCxwpU5S390u3A62KAIJnKlr7S5sTVudO3pnJvf/AGuQ/iAIUQ8JHBD",
+	"uSTX0muw2A1x7IcPoHGt5IN4wnX0x374OM4KdUxP101RMbuv1EFxDMmH6trVu2bLlMIwi9gnTC7BytQY",
+	"6FqtGkwj+CVqgCbgMZUaUsNCT7PhQzF6MkOlMWCEOxTDSwaCbjOW8b1ctMtHAR8MXzKfL8JrDfT3m6pJ",
+	"mtkni7dWvSJgG1J1HJF/l0vsYeSA0kruy0pfX8ZsKBMyoVcsIvRunV9S2riEaGyE8h+euhI3qvaKPfRJ",
+	"f354sfhkvGb1hUgtJ9l//CW9F0HzOE60CtJ9+u6zTSlGCMG8BfnXw4XwizDwBMdt3C7/BZALcTJV5q5V",
+	"Dr+eAwuX8NY8xmGPX4KjIxFkwMOQ8OiI6BMzmKqV/dfVD2vb4fAatSeuOZyISE7HLNbordWT0YiuVVMy",
+	"npp6U/pBja6a0hs2d83j0ALD+Eaa9txKy75G5GNd1Cp9MUkboacEWNl0f8K7V2xe7GW/8BZP+Bs2P1Uq",
+	"2L3Cq9pXoAoV+25tjTOllChZNDcQ6bqrhcPzMGLhpEbgp+L6A5EsdsT9gEPuX+KdxWzAb/4YeTKwaQ/k",
+	"nvJzDMNOlNEflKkDvqjlmfpBc5H7Pvw/SjoN7NfjeKfwqJ6uf6pyfl97Ck3+Ata/f4s1M/zxsy/w3xq+",
+	"g4e6qfCePxNvNpN4c0fSqfYvPAY1fH4M5vZkvAzrHmUtn8Ofl/v+pPXjeB4qCfrp+x4eQt49C+lCdwQq",
+	"2HT4R2Nxb2mlaRnSIenPdTIGjQLy25RNN2JG/ChmZEDjkiqj5GOfjXgUrMrOKs74t6lIaM1ii59x7APY",
+	"nU/ZkIRdeAhDcqyUosr8Bn1w5UOHLxYfOhDs4kO/xCEP72NwpOPgdLNSuPmk0lUFCWYrOf0u1S+++tQb",
+	"WMpDJd8Y0jCkqD8okyJ8Ucupcam9tX86NVY478dxauBRPV2nRuX8vnanholo1Lx2i3U7/HGagNNXVsOW",
+	"lgbui/pCDfmBPZxkePD7ZFb4KDcKXl7d2RMkIGQ7QfJ2VlaOfcfgG8yC30hbWpYQjHS1vVarZd7f/3/s",
+	"XW1v2zgS/iuEP9Op7E364uI+NGmyKLbFFvH2gLtzrqYtOiEskwZJ2TF6+e8HDkm9WbKl1I7dbBaLtpYo",
+	"ihwOyeFo5nlWyEWHN1r6N6vgD/i7hjvtqfYIeM+LO2037rTHLVrVXrRDKMHNIXbTo/GiNRzBWs6zl6m8",
+	"v13sMM6zSj0+fufZPuwqt6m9mlGlyC2tTn47X6GhK/SdhUPA/B+t0HBKV+kPcCtZouChmEwU1ck9SDJj",
+	"M8DjUFrIJAVuOJFi5p7RYvgeuurCp5dAGKaNTclmFKNRrIvlEYmUQJxIKZaIoEiIadIuu4+IWCPCV70U",
+	"3MYCFJ+7Uh68myqNvBgsQiQA+XkYf3M0tbQGjqvw9ekJsidW2wbKQ7jZRV/YOXQ7gdx21VrrZ06UsvDs",
+	"M1OBQ+gyy5FCeimgRqgoYcwwnX+PJrEEZEo3IRVaEqZP0GchpkaYM7GgAHFmBQ+tdseXEYsiGiLgdwxp",
+	"xBZUrspTDb94Ndj/kndNSUhGES0sfWUYM1Z4TprMHMyAw9XIp//xD5tdpijYmVLEt67Uh6+fkKQ6loCZ",
+	"Vxkblip1zh+Tkve+uQIe3o75o/vhnf2V+a+Fc5mG3bebMg2D9jubbNjbkGqYl4EfE6s9dxZQjinLt0Fm",
+	"gt+6BNQpXVXyxE7pqqJ7kMXaPn3T6RQ6EnRPiz3Z2lbrBjOtg6XgPaRy0tDNdLckVLURHsm1ciLkjOhW",
+	"r8W4/q1r28dm8azVe3129tsZNM/+DpLGMa7pLSAWrbXuyoLeM+XniOBVbbEFanvoLkTMtX/pFsU3rWhg",
+	"GDwPZ7RT4ifw/JkNgGjYY2iYLOg56Cd3qQz7CW5t8QT2KQ9df47ONDzi3DsnMiO9JwfLt6++pmPK5qUK",
+	"2Ad1cT6+kuNqzmeY7Ei5zJHdMM/w0AEFev1qoLaNLD7tuGfKoQ68WZI1eM4CBwgKYKBFA6UkRY2w6NgM",
+	"CstQANtRYuu5pYJosCSc7c9UJliZi2UlBzrj44pNyxxv2kY0rbo7Z9Kk1NbRpBKWQcM37PTFBdOJ3ELs",
+	"r4pHyWUwD9Ktf2wdzY0MmP/+bzC4D4L2YHDfDQaD+zdXNc2Y3wUFPrH0cEUXlOucWfceLRlXSCyoREOQ",
+	"bGos2JNV2vvPROn2pami/eljqwL34TR497oe8MPJPyrsse27oqb3+hV0pq20pGSWN7DgTs8GZQ94SDTp",
+	"oR8PAz7guVYX31tCFioXVLaVERrUqU7QMFv50DKzwEmLsAgpTXiYKeS0a9hDQ9OKoTkeEORmKEZDFsIl",
+	"gL2OiKlJoFthxswcudJ6Qinmcxrm6hn+GCQr1KDVQ4NWpztoPQzR8o5yR8Jgxg8tCWAHIxWJZVrlXIpR",
+	"RGeFpn21V1MfshUvnLTM0WksZjMjjYhx0Ca5Qp0zpNCU0rnjv0oQi2HR2gnCBdHjzOJhzyErRKRkC/oY",
+	"M8Mt1/OI8M2fur9CiWeF5266tH+bEARn9FhMJjkUUHMwNrOtxIUC219hhCQb0/ZIiOmWcTLlzqHY8xos",
+	"368nGDHzKn/iFVGI0R2NQutTiSK4VGsY3Z38ONYIJbK49o+MI3qJCspGBZWC3zcJClJULszEcwwamweu",
+	"bwt/8GX/7qi7eXk8UeCNGzFE0lHwA782mGX0B1DkuytSKywn383D8VHs/tSc79lhImkK0j3ekJrtDf3V",
+	"Y2sKU+vnZlbeX1CsoCbwyE9OvfzjR8acdkwBCvsY+erwhX2M6s1Bl6ijiVPY6UDWimL4VafovnfTw0Qg",
+	"bFfV4w9F2Os2ZCmsqn3TUeQOFMn5wnKknaAPKZ7aHYGP4b628s/dff+uZ3XE+8wW1PXsqamogTXMyxz7",
+	"qAqIo8hCzsT6rhkpdUE3knBgysM28HVu4Pa95OGfpsijB3s/bHW7XFBsxy55WE6aCTeA6o5JpI0WKkf6",
+	"NokVDVMyeE7vtY8vQbuByLt0rKqgIgk93cgD1gpOd6oY22jyPmnVTAJ4XZucvB+xj8JzR2TjOsXYZMxS",
+	"KLIjRXChXRnm+mRK/rQKOB/ThsTPhKxyf8GF9g2VAD/m7iF38LQVfue0EEy1eGpzLvFtcbOP4wU9RpPR",
+	"duVAwao19OlYydfWfL5bNStvBzoTr4ab/pmZb38uue3XE2KUe3saPrisRIxGNILAQtGMwnp9dcYVWMn/",
+	"EjFsAUzbiF9HczwmHC53ghP0SSOlidQuHAKAdglwTrbjObBdKkdBOykyJafclKxkD3epnAfmLt7XUtXE",
+	"R7w71yu4V8rNT8tVTSy6tY0HtQNmidJ9NBWQEVtCZkXHklqG0d2zuH8hU2pe7sKpG6xTOWLmGOKzNpgb",
+	"3x4VIAhPNQoRhScaxIn+LgnjzSAszlfNWtM8eMt1okmoIzzSDHUGHrGQj8/j857VsZI5dy2Wajd8LkRD",
+	"zI45JtX65B6vh7bApZOxWmydLhdq8TJjjnvG1IyHc6OdhsGZIzbWAkP4KfbRUd8ZH8gB7wbd1+3gXTvo",
+	"/BUEPfj/JAiCf+PkRrdwA9IWFO4EQWAqaBZKZ3YkaWYIuoItKGKc9jJZyv5wJKJ4xhVGS8AYJtJathNG",
+	"oxAKgXSuxfIEXV9doNPO2wCjb39dtd8WbPALK5z2R6bmQrE6nw/LHtmFhZ6b0JBGc9H/Z/OJbeqk41gy",
+	"vYI5OqJEUtnq/efGKNWIKDaGHzcY3L1+Kq8fYuxdax+AR2jCIgrpV8qGHbZwK5ZRq9d6Bbrn2lmsqm+t",
+	"QpxxPlo3TwYdONZ3FSlG9hSM8+cW/5j305c+OadiHtF8nEvK3gGRgZb3LZtwZKmnSzJ9yPiOcR/3ZAwf",
+	"TzmXiTcu+tfLELGJRv2Pf1gW+LkUt5LMrEEMlnQOMLkN1a9X8o27+B2mRGQ/ZOeY1xzZXtnbhae6AxkA",
+	"s3sWGCiRa1T2eILakIXHLivYpzzEkO+H0RJ8EcWUrrKnLtYQb7OY12VPuEimlM8+VjSbswSBTCXys0G1",
+	"Y6G0wghCBzNv87OsXHwhs/qT1d2QlangpZRC+oxBHuaQnzOvA6TnB5jSUkR23SbhjHFII834dXD+LI49",
+	"G7q7WeBGL/0YiSu+7+DWlK58EfNPf7mAN43X6BpxSrCAM7j0OJvIjXNJrziLKIZzGHI4H32LC8kTOBuB",
+	"hrNrHs4HE2I7JvbHTXJzXaA167sxK/uCRsYuWq8kPwwVcq8r34w0n1SCN7jFBadmX8AtseRlHX1Rv8ep",
+	"34LR5S4Up7ay5HpYOeIPD/8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -254,6 +254,24 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/invitations/look-up (the `LookUpInvitation` operationId).
 	LookUpInvitation(ctx context.Context, params *LookUpInvitationParams, body LookUpInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SignInMfaWithBody Finish a sign-in with the second factor
+	//
+	// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+	SignInMfaWithBody(ctx context.Context, params *SignInMfaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignInMfa Finish a sign-in with the second factor
+	//
+	// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+	SignInMfa(ctx context.Context, params *SignInMfaParams, body SignInMfaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RequestPasswordResetWithBody Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type.
@@ -345,6 +363,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 	StepUp(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SwitchTenantWithBody Go on in another of your tenants
+	//
+	// The present session ends. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+	SwitchTenantWithBody(ctx context.Context, params *SwitchTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SwitchTenant Go on in another of your tenants
+	//
+	// The present session ends. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+	SwitchTenant(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTokenWithBody Exchange an API key for a short JWT
 	//
@@ -502,6 +538,59 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
 	ConfirmEmail(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMfaFactors List your own second factors
+	//
+	// Corresponds with GET /v1/me/mfa-factors (the `ListMfaFactors` operationId).
+	ListMfaFactors(ctx context.Context, params *ListMfaFactorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMfaFactorWithBody Begin to add a second factor
+	//
+	// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+	CreateMfaFactorWithBody(ctx context.Context, params *CreateMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMfaFactor Begin to add a second factor
+	//
+	// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+	CreateMfaFactor(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenewRecoveryCodes Make new recovery codes
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
+	RenewRecoveryCodes(ctx context.Context, params *RenewRecoveryCodesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMfaFactor Remove a second factor
+	//
+	// With the last one the recovery codes go too.
+	//
+	// Corresponds with DELETE /v1/me/mfa-factors/{id} (the `DeleteMfaFactor` operationId).
+	DeleteMfaFactor(ctx context.Context, id MfaFactorParam, params *DeleteMfaFactorParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmMfaFactorWithBody Finish adding a second factor with its first code
+	//
+	// With the first one come recovery codes, and all other sessions end.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+	ConfirmMfaFactorWithBody(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmMfaFactor Finish adding a second factor with its first code
+	//
+	// With the first one come recovery codes, and all other sessions end.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+	ConfirmMfaFactor(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMembers List the people of the tenant
 	//
@@ -894,6 +983,29 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenant(ctx context.Context, params *UpdateTenantParams, body UpdateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTenants List the tenants that you belong to
+	//
+	// Corresponds with GET /v1/tenants (the `ListTenants` operationId).
+	ListTenants(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTenantWithBody Make a further tenant
+	//
+	// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+	CreateTenantWithBody(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTenant Make a further tenant
+	//
+	// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+	CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUsage What was used
 	//
@@ -1299,6 +1411,44 @@ func (c *Client) LookUpInvitation(ctx context.Context, params *LookUpInvitationP
 	return c.Client.Do(req)
 }
 
+// SignInMfaWithBody Finish a sign-in with the second factor
+//
+// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+func (c *Client) SignInMfaWithBody(ctx context.Context, params *SignInMfaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInMfaRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignInMfa Finish a sign-in with the second factor
+//
+// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+func (c *Client) SignInMfa(ctx context.Context, params *SignInMfaParams, body SignInMfaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInMfaRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RequestPasswordResetWithBody Ask for a code to set a new password
 //
 // Takes any type of body and a specified content type.
@@ -1501,6 +1651,44 @@ func (c *Client) StepUpWithBody(ctx context.Context, params *StepUpParams, conte
 // Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 func (c *Client) StepUp(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStepUpRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SwitchTenantWithBody Go on in another of your tenants
+//
+// The present session ends. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+func (c *Client) SwitchTenantWithBody(ctx context.Context, params *SwitchTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchTenantRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SwitchTenant Go on in another of your tenants
+//
+// The present session ends. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+func (c *Client) SwitchTenant(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchTenantRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1868,6 +2056,129 @@ func (c *Client) ConfirmEmailWithBody(ctx context.Context, params *ConfirmEmailP
 // Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
 func (c *Client) ConfirmEmail(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmEmailRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMfaFactors List your own second factors
+//
+// Corresponds with GET /v1/me/mfa-factors (the `ListMfaFactors` operationId).
+func (c *Client) ListMfaFactors(ctx context.Context, params *ListMfaFactorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMfaFactorsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMfaFactorWithBody Begin to add a second factor
+//
+// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+func (c *Client) CreateMfaFactorWithBody(ctx context.Context, params *CreateMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMfaFactorRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMfaFactor Begin to add a second factor
+//
+// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+func (c *Client) CreateMfaFactor(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMfaFactorRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenewRecoveryCodes Make new recovery codes
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
+func (c *Client) RenewRecoveryCodes(ctx context.Context, params *RenewRecoveryCodesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewRecoveryCodesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMfaFactor Remove a second factor
+//
+// With the last one the recovery codes go too.
+//
+// Corresponds with DELETE /v1/me/mfa-factors/{id} (the `DeleteMfaFactor` operationId).
+func (c *Client) DeleteMfaFactor(ctx context.Context, id MfaFactorParam, params *DeleteMfaFactorParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMfaFactorRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmMfaFactorWithBody Finish adding a second factor with its first code
+//
+// With the first one come recovery codes, and all other sessions end.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+func (c *Client) ConfirmMfaFactorWithBody(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmMfaFactorRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmMfaFactor Finish adding a second factor with its first code
+//
+// With the first one come recovery codes, and all other sessions end.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+func (c *Client) ConfirmMfaFactor(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmMfaFactorRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2880,6 +3191,59 @@ func (c *Client) UpdateTenantWithBody(ctx context.Context, params *UpdateTenantP
 // Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
 func (c *Client) UpdateTenant(ctx context.Context, params *UpdateTenantParams, body UpdateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTenantRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTenants List the tenants that you belong to
+//
+// Corresponds with GET /v1/tenants (the `ListTenants` operationId).
+func (c *Client) ListTenants(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTenantsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTenantWithBody Make a further tenant
+//
+// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+func (c *Client) CreateTenantWithBody(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTenant Make a further tenant
+//
+// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+func (c *Client) CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTenantRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4009,6 +4373,61 @@ func NewLookUpInvitationRequestWithBody(server string, params *LookUpInvitationP
 	return req, nil
 }
 
+// NewSignInMfaRequest calls the generic SignInMfa builder with application/json body
+func NewSignInMfaRequest(server string, params *SignInMfaParams, body SignInMfaJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignInMfaRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSignInMfaRequestWithBody constructs an http.Request for the SignInMfa method, with any body, and a specified content type
+func NewSignInMfaRequestWithBody(server string, params *SignInMfaParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/mfa")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRequestPasswordResetRequest calls the generic RequestPasswordReset builder with application/json body
 func NewRequestPasswordResetRequest(server string, params *RequestPasswordResetParams, body RequestPasswordResetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4334,6 +4753,61 @@ func NewStepUpRequestWithBody(server string, params *StepUpParams, contentType s
 	}
 
 	operationPath := fmt.Sprintf("/v1/auth/step-up")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSwitchTenantRequest calls the generic SwitchTenant builder with application/json body
+func NewSwitchTenantRequest(server string, params *SwitchTenantParams, body SwitchTenantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSwitchTenantRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSwitchTenantRequestWithBody constructs an http.Request for the SwitchTenant method, with any body, and a specified content type
+func NewSwitchTenantRequestWithBody(server string, params *SwitchTenantParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/switch-tenant")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5168,6 +5642,307 @@ func NewConfirmEmailRequestWithBody(server string, params *ConfirmEmailParams, c
 	}
 
 	operationPath := fmt.Sprintf("/v1/me/actions/confirm-email")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListMfaFactorsRequest constructs an http.Request for the ListMfaFactors method
+func NewListMfaFactorsRequest(server string, params *ListMfaFactorsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateMfaFactorRequest calls the generic CreateMfaFactor builder with application/json body
+func NewCreateMfaFactorRequest(server string, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMfaFactorRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateMfaFactorRequestWithBody constructs an http.Request for the CreateMfaFactor method, with any body, and a specified content type
+func NewCreateMfaFactorRequestWithBody(server string, params *CreateMfaFactorParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRenewRecoveryCodesRequest constructs an http.Request for the RenewRecoveryCodes method
+func NewRenewRecoveryCodesRequest(server string, params *RenewRecoveryCodesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors/actions/renew-recovery-codes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteMfaFactorRequest constructs an http.Request for the DeleteMfaFactor method
+func NewDeleteMfaFactorRequest(server string, id MfaFactorParam, params *DeleteMfaFactorParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewConfirmMfaFactorRequest calls the generic ConfirmMfaFactor builder with application/json body
+func NewConfirmMfaFactorRequest(server string, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConfirmMfaFactorRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewConfirmMfaFactorRequestWithBody constructs an http.Request for the ConfirmMfaFactor method, with any body, and a specified content type
+func NewConfirmMfaFactorRequestWithBody(server string, id MfaFactorParam, params *ConfirmMfaFactorParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors/%s/actions/confirm", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -8870,6 +9645,154 @@ func NewUpdateTenantRequestWithBody(server string, params *UpdateTenantParams, c
 	return req, nil
 }
 
+// NewListTenantsRequest constructs an http.Request for the ListTenants method
+func NewListTenantsRequest(server string, params *ListTenantsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/tenants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateTenantRequest calls the generic CreateTenant builder with application/json body
+func NewCreateTenantRequest(server string, params *CreateTenantParams, body CreateTenantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTenantRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateTenantRequestWithBody constructs an http.Request for the CreateTenant method, with any body, and a specified content type
+func NewCreateTenantRequestWithBody(server string, params *CreateTenantParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/tenants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetUsageRequest constructs an http.Request for the GetUsage method
 func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
 	var err error
@@ -9391,6 +10314,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/invitations/look-up (the `LookUpInvitation` operationId).
 	LookUpInvitationWithResponse(ctx context.Context, params *LookUpInvitationParams, body LookUpInvitationJSONRequestBody, reqEditors ...RequestEditorFn) (*LookUpInvitationResponse, error)
 
+	// SignInMfaWithBodyWithResponse Finish a sign-in with the second factor
+	//
+	// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+	SignInMfaWithBodyWithResponse(ctx context.Context, params *SignInMfaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInMfaResponse, error)
+
+	// SignInMfaWithResponse Finish a sign-in with the second factor
+	//
+	// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+	SignInMfaWithResponse(ctx context.Context, params *SignInMfaParams, body SignInMfaJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInMfaResponse, error)
+
 	// RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9486,6 +10427,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 	StepUpWithResponse(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*StepUpResponse, error)
+
+	// SwitchTenantWithBodyWithResponse Go on in another of your tenants
+	//
+	// The present session ends. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+	SwitchTenantWithBodyWithResponse(ctx context.Context, params *SwitchTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchTenantResponse, error)
+
+	// SwitchTenantWithResponse Go on in another of your tenants
+	//
+	// The present session ends. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+	SwitchTenantWithResponse(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchTenantResponse, error)
 
 	// CreateTokenWithBodyWithResponse Exchange an API key for a short JWT
 	//
@@ -9657,6 +10616,65 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/me/actions/confirm-email (the `ConfirmEmail` operationId).
 	ConfirmEmailWithResponse(ctx context.Context, params *ConfirmEmailParams, body ConfirmEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmEmailResponse, error)
+
+	// ListMfaFactorsWithResponse List your own second factors
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/me/mfa-factors (the `ListMfaFactors` operationId).
+	ListMfaFactorsWithResponse(ctx context.Context, params *ListMfaFactorsParams, reqEditors ...RequestEditorFn) (*ListMfaFactorsResponse, error)
+
+	// CreateMfaFactorWithBodyWithResponse Begin to add a second factor
+	//
+	// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+	CreateMfaFactorWithBodyWithResponse(ctx context.Context, params *CreateMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMfaFactorResponse, error)
+
+	// CreateMfaFactorWithResponse Begin to add a second factor
+	//
+	// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+	CreateMfaFactorWithResponse(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMfaFactorResponse, error)
+
+	// RenewRecoveryCodesWithResponse Make new recovery codes
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
+	RenewRecoveryCodesWithResponse(ctx context.Context, params *RenewRecoveryCodesParams, reqEditors ...RequestEditorFn) (*RenewRecoveryCodesResponse, error)
+
+	// DeleteMfaFactorWithResponse Remove a second factor
+	//
+	// With the last one the recovery codes go too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/me/mfa-factors/{id} (the `DeleteMfaFactor` operationId).
+	DeleteMfaFactorWithResponse(ctx context.Context, id MfaFactorParam, params *DeleteMfaFactorParams, reqEditors ...RequestEditorFn) (*DeleteMfaFactorResponse, error)
+
+	// ConfirmMfaFactorWithBodyWithResponse Finish adding a second factor with its first code
+	//
+	// With the first one come recovery codes, and all other sessions end.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+	ConfirmMfaFactorWithBodyWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmMfaFactorResponse, error)
+
+	// ConfirmMfaFactorWithResponse Finish adding a second factor with its first code
+	//
+	// With the first one come recovery codes, and all other sessions end.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+	ConfirmMfaFactorWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmMfaFactorResponse, error)
 
 	// ListMembersWithResponse List the people of the tenant
 	//
@@ -10113,6 +11131,31 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithResponse(ctx context.Context, params *UpdateTenantParams, body UpdateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTenantResponse, error)
+
+	// ListTenantsWithResponse List the tenants that you belong to
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/tenants (the `ListTenants` operationId).
+	ListTenantsWithResponse(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*ListTenantsResponse, error)
+
+	// CreateTenantWithBodyWithResponse Make a further tenant
+	//
+	// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+	CreateTenantWithBodyWithResponse(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
+
+	// CreateTenantWithResponse Make a further tenant
+	//
+	// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+	CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
 
 	// GetUsageWithResponse What was used
 	//
@@ -10879,6 +11922,54 @@ func (r LookUpInvitationResponse) ContentType() string {
 	return ""
 }
 
+type SignInMfaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SignInMfaResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SignInMfaResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SignInMfaResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SignInMfaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SignInMfaResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SignInMfaResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RequestPasswordResetResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11021,6 +12112,8 @@ type SignInResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Session
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *MfaAwaited
 	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationproblemJSONDefault *Failure
 }
@@ -11028,6 +12121,11 @@ type SignInResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r SignInResponse) GetJSON200() *Session {
 	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SignInResponse) GetJSON202() *MfaAwaited {
+	return r.JSON202
 }
 
 // GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -11195,6 +12293,54 @@ func (r StepUpResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r StepUpResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SwitchTenantResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SwitchTenantResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SwitchTenantResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SwitchTenantResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SwitchTenantResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SwitchTenantResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SwitchTenantResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11917,6 +13063,239 @@ func (r ConfirmEmailResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ConfirmEmailResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMfaFactorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MfaFactorList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMfaFactorsResponse) GetJSON200() *MfaFactorList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMfaFactorsResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMfaFactorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMfaFactorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMfaFactorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMfaFactorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateMfaFactorResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *MfaEnrolment
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMfaFactorResponse) GetJSON201() *MfaEnrolment {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateMfaFactorResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMfaFactorResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMfaFactorResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMfaFactorResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMfaFactorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RenewRecoveryCodesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RecoveryCodes
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RenewRecoveryCodesResponse) GetJSON200() *RecoveryCodes {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RenewRecoveryCodesResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RenewRecoveryCodesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RenewRecoveryCodesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RenewRecoveryCodesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RenewRecoveryCodesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteMfaFactorResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteMfaFactorResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMfaFactorResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMfaFactorResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMfaFactorResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMfaFactorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmMfaFactorResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MfaConfirmed
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmMfaFactorResponse) GetJSON200() *MfaConfirmed {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmMfaFactorResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmMfaFactorResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmMfaFactorResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmMfaFactorResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmMfaFactorResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14289,6 +15668,102 @@ func (r UpdateTenantResponse) ContentType() string {
 	return ""
 }
 
+type ListTenantsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OwnTenantList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTenantsResponse) GetJSON200() *OwnTenantList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListTenantsResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTenantsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTenantsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTenantsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTenantsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTenantResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Founded
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateTenantResponse) GetJSON201() *Founded {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateTenantResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTenantResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTenantResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTenantResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTenantResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetUsageResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -14700,6 +16175,36 @@ func (c *ClientWithResponses) LookUpInvitationWithResponse(ctx context.Context, 
 	return ParseLookUpInvitationResponse(rsp)
 }
 
+// SignInMfaWithBodyWithResponse Finish a sign-in with the second factor
+//
+// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+func (c *ClientWithResponses) SignInMfaWithBodyWithResponse(ctx context.Context, params *SignInMfaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInMfaResponse, error) {
+	rsp, err := c.SignInMfaWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInMfaResponse(rsp)
+}
+
+// SignInMfaWithResponse Finish a sign-in with the second factor
+//
+// A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/mfa (the `SignInMfa` operationId).
+func (c *ClientWithResponses) SignInMfaWithResponse(ctx context.Context, params *SignInMfaParams, body SignInMfaJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInMfaResponse, error) {
+	rsp, err := c.SignInMfa(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInMfaResponse(rsp)
+}
+
 // RequestPasswordResetWithBodyWithResponse Ask for a code to set a new password
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14866,6 +16371,36 @@ func (c *ClientWithResponses) StepUpWithResponse(ctx context.Context, params *St
 		return nil, err
 	}
 	return ParseStepUpResponse(rsp)
+}
+
+// SwitchTenantWithBodyWithResponse Go on in another of your tenants
+//
+// The present session ends. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+func (c *ClientWithResponses) SwitchTenantWithBodyWithResponse(ctx context.Context, params *SwitchTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchTenantResponse, error) {
+	rsp, err := c.SwitchTenantWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchTenantResponse(rsp)
+}
+
+// SwitchTenantWithResponse Go on in another of your tenants
+//
+// The present session ends. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
+func (c *ClientWithResponses) SwitchTenantWithResponse(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchTenantResponse, error) {
+	rsp, err := c.SwitchTenant(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchTenantResponse(rsp)
 }
 
 // CreateTokenWithBodyWithResponse Exchange an API key for a short JWT
@@ -15163,6 +16698,107 @@ func (c *ClientWithResponses) ConfirmEmailWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseConfirmEmailResponse(rsp)
+}
+
+// ListMfaFactorsWithResponse List your own second factors
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/me/mfa-factors (the `ListMfaFactors` operationId).
+func (c *ClientWithResponses) ListMfaFactorsWithResponse(ctx context.Context, params *ListMfaFactorsParams, reqEditors ...RequestEditorFn) (*ListMfaFactorsResponse, error) {
+	rsp, err := c.ListMfaFactors(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMfaFactorsResponse(rsp)
+}
+
+// CreateMfaFactorWithBodyWithResponse Begin to add a second factor
+//
+// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+func (c *ClientWithResponses) CreateMfaFactorWithBodyWithResponse(ctx context.Context, params *CreateMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMfaFactorResponse, error) {
+	rsp, err := c.CreateMfaFactorWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMfaFactorResponse(rsp)
+}
+
+// CreateMfaFactorWithResponse Begin to add a second factor
+//
+// It counts once it is confirmed, within an hour. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
+func (c *ClientWithResponses) CreateMfaFactorWithResponse(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMfaFactorResponse, error) {
+	rsp, err := c.CreateMfaFactor(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMfaFactorResponse(rsp)
+}
+
+// RenewRecoveryCodesWithResponse Make new recovery codes
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
+func (c *ClientWithResponses) RenewRecoveryCodesWithResponse(ctx context.Context, params *RenewRecoveryCodesParams, reqEditors ...RequestEditorFn) (*RenewRecoveryCodesResponse, error) {
+	rsp, err := c.RenewRecoveryCodes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenewRecoveryCodesResponse(rsp)
+}
+
+// DeleteMfaFactorWithResponse Remove a second factor
+//
+// With the last one the recovery codes go too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/me/mfa-factors/{id} (the `DeleteMfaFactor` operationId).
+func (c *ClientWithResponses) DeleteMfaFactorWithResponse(ctx context.Context, id MfaFactorParam, params *DeleteMfaFactorParams, reqEditors ...RequestEditorFn) (*DeleteMfaFactorResponse, error) {
+	rsp, err := c.DeleteMfaFactor(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMfaFactorResponse(rsp)
+}
+
+// ConfirmMfaFactorWithBodyWithResponse Finish adding a second factor with its first code
+//
+// With the first one come recovery codes, and all other sessions end.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+func (c *ClientWithResponses) ConfirmMfaFactorWithBodyWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmMfaFactorResponse, error) {
+	rsp, err := c.ConfirmMfaFactorWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmMfaFactorResponse(rsp)
+}
+
+// ConfirmMfaFactorWithResponse Finish adding a second factor with its first code
+//
+// With the first one come recovery codes, and all other sessions end.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
+func (c *ClientWithResponses) ConfirmMfaFactorWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmMfaFactorResponse, error) {
+	rsp, err := c.ConfirmMfaFactor(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmMfaFactorResponse(rsp)
 }
 
 // ListMembersWithResponse List the people of the tenant
@@ -15993,6 +17629,49 @@ func (c *ClientWithResponses) UpdateTenantWithResponse(ctx context.Context, para
 	return ParseUpdateTenantResponse(rsp)
 }
 
+// ListTenantsWithResponse List the tenants that you belong to
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/tenants (the `ListTenants` operationId).
+func (c *ClientWithResponses) ListTenantsWithResponse(ctx context.Context, params *ListTenantsParams, reqEditors ...RequestEditorFn) (*ListTenantsResponse, error) {
+	rsp, err := c.ListTenants(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTenantsResponse(rsp)
+}
+
+// CreateTenantWithBodyWithResponse Make a further tenant
+//
+// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+func (c *ClientWithResponses) CreateTenantWithBodyWithResponse(ctx context.Context, params *CreateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
+	rsp, err := c.CreateTenantWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTenantResponse(rsp)
+}
+
+// CreateTenantWithResponse Make a further tenant
+//
+// You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/tenants (the `CreateTenant` operationId).
+func (c *ClientWithResponses) CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error) {
+	rsp, err := c.CreateTenant(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTenantResponse(rsp)
+}
+
 // GetUsageWithResponse What was used
 //
 // Returns a wrapper object for the known response body format(s).
@@ -16592,6 +18271,39 @@ func ParseLookUpInvitationResponse(rsp *http.Response) (*LookUpInvitationRespons
 	return response, nil
 }
 
+// ParseSignInMfaResponse parses an HTTP response from a SignInMfaWithResponse call
+func ParseSignInMfaResponse(rsp *http.Response) (*SignInMfaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SignInMfaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRequestPasswordResetResponse parses an HTTP response from a RequestPasswordResetWithResponse call
 func ParseRequestPasswordResetResponse(rsp *http.Response) (*RequestPasswordResetResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -16708,6 +18420,13 @@ func ParseSignInResponse(rsp *http.Response) (*SignInResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest MfaAwaited
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16798,6 +18517,39 @@ func ParseStepUpResponse(rsp *http.Response) (*StepUpResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest LiveSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSwitchTenantResponse parses an HTTP response from a SwitchTenantWithResponse call
+func ParseSwitchTenantResponse(rsp *http.Response) (*SwitchTenantResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SwitchTenantResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17376,6 +19128,167 @@ func ParseConfirmEmailResponse(rsp *http.Response) (*ConfirmEmailResponse, error
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListMfaFactorsResponse parses an HTTP response from a ListMfaFactorsWithResponse call
+func ParseListMfaFactorsResponse(rsp *http.Response) (*ListMfaFactorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMfaFactorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MfaFactorList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateMfaFactorResponse parses an HTTP response from a CreateMfaFactorWithResponse call
+func ParseCreateMfaFactorResponse(rsp *http.Response) (*CreateMfaFactorResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMfaFactorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest MfaEnrolment
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRenewRecoveryCodesResponse parses an HTTP response from a RenewRecoveryCodesWithResponse call
+func ParseRenewRecoveryCodesResponse(rsp *http.Response) (*RenewRecoveryCodesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RenewRecoveryCodesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RecoveryCodes
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMfaFactorResponse parses an HTTP response from a DeleteMfaFactorWithResponse call
+func ParseDeleteMfaFactorResponse(rsp *http.Response) (*DeleteMfaFactorResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMfaFactorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmMfaFactorResponse parses an HTTP response from a ConfirmMfaFactorWithResponse call
+func ParseConfirmMfaFactorResponse(rsp *http.Response) (*ConfirmMfaFactorResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmMfaFactorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MfaConfirmed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -19208,6 +21121,72 @@ func ParseUpdateTenantResponse(rsp *http.Response) (*UpdateTenantResponse, error
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListTenantsResponse parses an HTTP response from a ListTenantsWithResponse call
+func ParseListTenantsResponse(rsp *http.Response) (*ListTenantsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTenantsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OwnTenantList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTenantResponse parses an HTTP response from a CreateTenantWithResponse call
+func ParseCreateTenantResponse(rsp *http.Response) (*CreateTenantResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTenantResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Founded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

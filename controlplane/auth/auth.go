@@ -124,6 +124,10 @@ type Store interface {
 	// UseRefresh marks a token as used and reports whether this call did it.
 	UseRefresh(ctx context.Context, hash []byte, at time.Time) (bool, error)
 
+	FactorStore
+	// Memberships lists the tenants of a user, oldest membership first.
+	Memberships(ctx context.Context, userID tenant.ID) ([]Membership, error)
+
 	SigningKeys(ctx context.Context) ([]SigningKey, error)
 	PutSigningKey(ctx context.Context, k SigningKey) error
 	DeleteSigningKey(ctx context.Context, id string) error
@@ -159,6 +163,8 @@ type Mailer interface {
 	ResetCode(ctx context.Context, to, locale, code string) error
 	PasswordChanged(ctx context.Context, to, locale string) error
 	EmailCode(ctx context.Context, to, locale, code string) error
+	// FactorChanged tells of an event of second factors; see FactorEvent.
+	FactorChanged(ctx context.Context, to, locale, event, name string) error
 	EmailChanged(ctx context.Context, to, locale, newAddress, undoCode string) error
 	Invitation(ctx context.Context, to, locale, tenantName, token string) error
 	KeyLeaked(ctx context.Context, to, locale, tenantName, keyID, keyName string) error

@@ -28,7 +28,8 @@ type Principal struct {
 	SessionID tenant.ID // when a person signed in
 	Name      string
 
-	ceiling tenant.Role // a member's key never may more than the member
+	needsMFA bool        // the tenant asks its people for a second factor
+	ceiling  tenant.Role // a member's key never may more than the member
 }
 
 // ActorID is what is metered and noted: the key if one was used, else the

@@ -36,42 +36,65 @@ func hashRefresh(token string) []byte {
 
 var errBadSignIn = unauthenticated("credentials_invalid", "the mail address or the password is wrong")
 
+// SignedIn is the outcome of a right password: a session, or a second factor is
+// awaited.
+type SignedIn struct {
+	Grant   Grant
+	Awaited *Awaited
+}
+
 // SignIn begins a session. A wrong address and a wrong password cost the same
 // time and give the same error.
-func (s *Service) SignIn(ctx context.Context, email, password string, dev Device) (Grant, error) {
+func (s *Service) SignIn(ctx context.Context, email, password string, dev Device) (SignedIn, error) {
 	u, err := s.d.Store.UserByEmail(ctx, cleanEmail(email))
 	if err != nil && !errs.Is(err, errs.NotFound) {
-		return Grant{}, err
+		return SignedIn{}, err
 	}
 	ok, err := s.hasher.verify(ctx, u.PasswordHash, password)
 	if err != nil {
-		return Grant{}, err
+		return SignedIn{}, err
 	}
 	if !ok {
-		return Grant{}, errBadSignIn
+		return SignedIn{}, errBadSignIn
 	}
-	var g Grant
+	var out SignedIn
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		tenants, err := s.d.Store.TenantsOf(ctx, u.ID)
-		if err != nil {
+		out = SignedIn{}
+		var err error
+		if out.Awaited, err = s.challenge(ctx, u.ID); err != nil || out.Awaited != nil {
 			return err
 		}
-		if len(tenants) == 0 {
-			return errs.E(errs.Forbidden, "your account belongs to no tenant any more").WithReason("no_tenant")
-		}
-		if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
-			return err
-		}
-		g, err = s.begin(ctx, u, tenants[0], dev)
+		out.Grant, err = s.enter(ctx, u, dev)
 		return err
 	})
-	return g, err
+	return out, err
+}
+
+// enter begins a session in the first tenant of a user who proved who they
+// are, in the transaction of ctx.
+func (s *Service) enter(ctx context.Context, u User, dev Device) (Grant, error) {
+	tenants, err := s.d.Store.TenantsOf(ctx, u.ID)
+	if err != nil {
+		return Grant{}, err
+	}
+	if len(tenants) == 0 {
+		return Grant{}, errs.E(errs.Forbidden, "your account belongs to no tenant any more").WithReason("no_tenant")
+	}
+	if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
+		return Grant{}, err
+	}
+	return s.begin(ctx, u, tenants[0], dev)
 }
 
 func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Grant, error) {
+	return s.beginAs(ctx, u, tenantID, dev, s.time())
+}
+
+// beginAs is begin for a person who proved who they are at a time.
+func (s *Service) beginAs(ctx context.Context, u User, tenantID tenant.ID, dev Device, proved time.Time) (Grant, error) {
 	now := s.time()
 	ses := Session{ID: tenant.NewID(tenant.PrefixSession, now), UserID: u.ID, TenantID: tenantID, UserAgent: cut(dev.UserAgent, 255),
-		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
+		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: proved, ExpiresAt: now.Add(s.cfg.SessionTTL)}
 	if err := s.d.Store.CreateSession(ctx, ses); err != nil {
 		return Grant{}, err
 	}

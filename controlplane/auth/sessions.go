@@ -89,14 +89,18 @@ func (s *Service) endSessions(ctx context.Context, userID, but tenant.ID, reason
 
 var errWrongPassword = errs.Field("password", "the password is wrong").WithReason("password_wrong")
 
-// StepUp takes the password of the person behind p again; for Config.StepUp
+// StepUp takes the password of the person behind p again, and the second
+// factor if they have one; for Config.StepUp
 // the session may then do risky things.
-func (s *Service) StepUp(ctx context.Context, p *Principal, password string, note Note) (Session, error) {
+func (s *Service) StepUp(ctx context.Context, p *Principal, password string, proof Proof, note Note) (Session, error) {
 	if err := s.checkOwnPassword(ctx, p, password); err != nil {
 		return Session{}, err
 	}
 	var ses Session
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if err := s.proveOwn(ctx, p, proof); err != nil {
+			return err
+		}
 		var err error
 		if err = s.d.Store.SessionAuthenticated(ctx, p.SessionID, s.time()); err != nil {
 			return err
@@ -139,7 +143,7 @@ func (s *Service) Fresh(ctx context.Context, p *Principal) error {
 		return err
 	}
 	if s.time().Sub(ses.AuthenticatedAt) > s.cfg.StepUp {
-		return errs.E(errs.Forbidden, "this changes who can get in, and you signed in more than %d minutes ago: send your password to POST /v1/auth/step-up, then try again",
+		return errs.E(errs.Forbidden, "this changes who can get in, and you signed in more than %d minutes ago: send your password, and the code of your second factor if you have one, to POST /v1/auth/step-up, then try again",
 			int(s.cfg.StepUp.Minutes())).WithReason("step_up_required")
 	}
 	return nil

@@ -325,6 +325,9 @@ func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission,
 	if err != nil {
 		return err
 	}
+	if err := s.Enrolled(ctx, now); err != nil {
+		return err
+	}
 	return May(now, action)
 }
 
@@ -340,7 +343,11 @@ func (s *Service) sessionPrincipal(ctx context.Context, sessionID, tenantID, use
 	if err != nil {
 		return nil, gone(err)
 	}
-	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, Name: m.Name}, nil
+	t, err := s.d.Tenants.Tenant(ctx, tenantID)
+	if err != nil {
+		return nil, gone(err)
+	}
+	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, Name: m.Name, needsMFA: t.Security.MFARequired}, nil
 }
 
 var errBadKey = unauthenticated("key_invalid", "the API key id or its secret is wrong")

@@ -94,6 +94,23 @@ func (s *AuthStore) TenantsOf(ctx context.Context, userID tenant.ID) ([]tenant.I
 	return ids, sqldb.Error(err)
 }
 
+// Memberships implements auth.Store.
+func (s *AuthStore) Memberships(ctx context.Context, userID tenant.ID) ([]auth.Membership, error) {
+	var rows []struct {
+		TenantID, Name, State, Role string
+		Created, Updated, Revision  int64
+	}
+	err := s.db.Conn(sqldb.AcrossTenants(ctx)).Table("members").Joins("JOIN tenants ON tenants.id = members.tenant_id").
+		Select("members.tenant_id, tenants.name, tenants.state, members.role, tenants.created_at AS created, tenants.updated_at AS updated, tenants.revision").
+		Where("members.user_id = ?", userID).Order("members.created_at, members.tenant_id").Find(&rows).Error
+	out := make([]auth.Membership, len(rows))
+	for i, r := range rows {
+		out[i] = auth.Membership{TenantID: r.TenantID, Name: r.Name, State: tenant.State(r.State), Role: tenant.Role(r.Role),
+			CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	}
+	return out, sqldb.Error(err)
+}
+
 type codeRow struct {
 	ID        string `gorm:"primaryKey"`
 	Email     string
@@ -289,7 +306,7 @@ func (s *AuthStore) DeleteSigningKey(ctx context.Context, id string) error {
 func (s *AuthStore) PurgeAuth(ctx context.Context, before time.Time) error {
 	return s.db.InTx(ctx, func(ctx context.Context) error {
 		ms := sqldb.Millis(before)
-		for _, row := range []any{&codeRow{}, &refreshRow{}, &sessionRow{}} {
+		for _, row := range []any{&codeRow{}, &refreshRow{}, &sessionRow{}, &challengeRow{}} {
 			if err := s.db.Conn(ctx).Where("expires_at < ?", ms).Delete(row).Error; err != nil {
 				return sqldb.Error(err)
 			}

@@ -93,12 +93,19 @@ func (s *server) SignIn(gc context.Context, r SignInRequestObject) (SignInRespon
 	if d := s.d.Limiter.Take(ctx, "signin:"+email, s.d.Config.Limits.SignIn); !d.Allowed {
 		return nil, limited("sign_in", email, s.d.Config.Limits.SignIn, d)
 	}
-	g, err := s.d.Auth.SignIn(ctx, r.Body.Email, r.Body.Password, c.device())
+	in, err := s.d.Auth.SignIn(ctx, r.Body.Email, r.Body.Password, c.device())
 	if err != nil {
 		return nil, err
 	}
-	s.setRefresh(c, g.RefreshToken, g.RefreshExpiry)
-	return SignIn200JSONResponse(session(g)), nil
+	if a := in.Awaited; a != nil {
+		out := SignIn202JSONResponse{MfaRequired: true, MfaToken: a.Token, ExpiresIn: lifetime(a.ExpiresIn)}
+		for _, m := range a.Methods {
+			out.Methods = append(out.Methods, api.MfaMethod(m))
+		}
+		return out, nil
+	}
+	s.setRefresh(c, in.Grant.RefreshToken, in.Grant.RefreshExpiry)
+	return SignIn200JSONResponse(session(in.Grant)), nil
 }
 
 // RefreshSession exchanges the refresh cookie.

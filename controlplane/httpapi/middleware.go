@@ -109,6 +109,11 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 	if err := auth.May(ca.principal, ca.op.permission); err != nil {
 		return err
 	}
+	if !ca.op.withoutMFA {
+		if err := s.d.Auth.Enrolled(ctx, ca.principal); err != nil {
+			return err
+		}
+	}
 	if ca.op.stepUp {
 		if err := s.d.Auth.Fresh(ctx, ca.principal); err != nil {
 			return err

@@ -26,6 +26,7 @@ type operation struct {
 	path       string
 	permission auth.Permission
 	stepUp     bool // a person must have proved lately who they are
+	withoutMFA bool // for people who must enrol a second factor first
 	route      *routers.Route
 	query      map[string]bool // names of its query parameters
 }
@@ -51,6 +52,7 @@ func readOperations() (map[string]*operation, error) {
 			}
 			o := &operation{id: op.OperationID, tag: op.Tags[0], path: path, permission: auth.Permission(permission), query: map[string]bool{},
 				route: &routers.Route{Spec: doc, Server: server, Path: path, PathItem: item, Method: method, Operation: op}}
+			o.withoutMFA, _ = op.Extensions["x-without-mfa"].(bool)
 			o.stepUp, _ = op.Extensions["x-step-up"].(bool)
 			for _, p := range op.Parameters {
 				if p.Value.In == openapi3.ParameterInQuery {

@@ -816,6 +816,7 @@ func TestTenant_security(t *testing.T) {
 		if org.Security != (api.TenantSecurity{}) {
 			t.Errorf("a new tenant demands %+v", org.Security)
 		}
+		s.enrol(p.sdk, "Phone") // whoever demands it of all needs it too
 		org, err = change(api.TenantSecurityUpdate{MfaRequired: ptr(true), MaxKeyAge: nullable.NewNullableWithValue("90m")})
 		check(t, err)
 		if got := org.Security; !got.MfaRequired || got.SsoRequired || got.MaxKeyAge == nil || *got.MaxKeyAge != "90m" {

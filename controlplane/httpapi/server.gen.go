@@ -65,6 +65,9 @@ type ServerInterface interface {
 	// LookUpInvitation Show the invitation of a token
 	// (POST /v1/auth/invitations/look-up)
 	LookUpInvitation(c *gin.Context, params LookUpInvitationParams)
+	// SignInMfa Finish a sign-in with the second factor
+	// (POST /v1/auth/mfa)
+	SignInMfa(c *gin.Context, params SignInMfaParams)
 	// RequestPasswordReset Ask for a code to set a new password
 	// (POST /v1/auth/password-reset)
 	RequestPasswordReset(c *gin.Context, params RequestPasswordResetParams)
@@ -86,6 +89,9 @@ type ServerInterface interface {
 	// StepUp Prove again who you are
 	// (POST /v1/auth/step-up)
 	StepUp(c *gin.Context, params StepUpParams)
+	// SwitchTenant Go on in another of your tenants
+	// (POST /v1/auth/switch-tenant)
+	SwitchTenant(c *gin.Context, params SwitchTenantParams)
 	// CreateToken Exchange an API key for a short JWT
 	// (POST /v1/auth/token)
 	CreateToken(c *gin.Context, params CreateTokenParams)
@@ -128,6 +134,21 @@ type ServerInterface interface {
 	// ConfirmEmail Change the mail address with the code from the mail
 	// (POST /v1/me/actions/confirm-email)
 	ConfirmEmail(c *gin.Context, params ConfirmEmailParams)
+	// ListMfaFactors List your own second factors
+	// (GET /v1/me/mfa-factors)
+	ListMfaFactors(c *gin.Context, params ListMfaFactorsParams)
+	// CreateMfaFactor Begin to add a second factor
+	// (POST /v1/me/mfa-factors)
+	CreateMfaFactor(c *gin.Context, params CreateMfaFactorParams)
+	// RenewRecoveryCodes Make new recovery codes
+	// (POST /v1/me/mfa-factors/actions/renew-recovery-codes)
+	RenewRecoveryCodes(c *gin.Context, params RenewRecoveryCodesParams)
+	// DeleteMfaFactor Remove a second factor
+	// (DELETE /v1/me/mfa-factors/{id})
+	DeleteMfaFactor(c *gin.Context, id MfaFactorParam, params DeleteMfaFactorParams)
+	// ConfirmMfaFactor Finish adding a second factor with its first code
+	// (POST /v1/me/mfa-factors/{id}/actions/confirm)
+	ConfirmMfaFactor(c *gin.Context, id MfaFactorParam, params ConfirmMfaFactorParams)
 	// ListMembers List the people of the tenant
 	// (GET /v1/members)
 	ListMembers(c *gin.Context, params ListMembersParams)
@@ -269,6 +290,12 @@ type ServerInterface interface {
 	// UpdateTenant Change the tenant
 	// (PATCH /v1/tenant)
 	UpdateTenant(c *gin.Context, params UpdateTenantParams)
+	// ListTenants List the tenants that you belong to
+	// (GET /v1/tenants)
+	ListTenants(c *gin.Context, params ListTenantsParams)
+	// CreateTenant Make a further tenant
+	// (POST /v1/tenants)
+	CreateTenant(c *gin.Context, params CreateTenantParams)
 	// GetUsage What was used
 	// (GET /v1/usage)
 	GetUsage(c *gin.Context, params GetUsageParams)
@@ -1018,6 +1045,46 @@ func (siw *ServerInterfaceWrapper) LookUpInvitation(c *gin.Context) {
 	siw.Handler.LookUpInvitation(c, params)
 }
 
+// SignInMfa operation middleware
+func (siw *ServerInterfaceWrapper) SignInMfa(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignInMfaParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SignInMfa(c, params)
+}
+
 // RequestPasswordReset operation middleware
 func (siw *ServerInterfaceWrapper) RequestPasswordReset(c *gin.Context) {
 
@@ -1296,6 +1363,46 @@ func (siw *ServerInterfaceWrapper) StepUp(c *gin.Context) {
 	}
 
 	siw.Handler.StepUp(c, params)
+}
+
+// SwitchTenant operation middleware
+func (siw *ServerInterfaceWrapper) SwitchTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SwitchTenantParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SwitchTenant(c, params)
 }
 
 // CreateToken operation middleware
@@ -1860,6 +1967,227 @@ func (siw *ServerInterfaceWrapper) ConfirmEmail(c *gin.Context) {
 	}
 
 	siw.Handler.ConfirmEmail(c, params)
+}
+
+// ListMfaFactors operation middleware
+func (siw *ServerInterfaceWrapper) ListMfaFactors(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMfaFactorsParams
+
+	// ------------- Optional query parameter "page_size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_size", c.Request.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_size: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_token", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_token: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListMfaFactors(c, params)
+}
+
+// CreateMfaFactor operation middleware
+func (siw *ServerInterfaceWrapper) CreateMfaFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateMfaFactorParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateMfaFactor(c, params)
+}
+
+// RenewRecoveryCodes operation middleware
+func (siw *ServerInterfaceWrapper) RenewRecoveryCodes(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RenewRecoveryCodesParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RenewRecoveryCodes(c, params)
+}
+
+// DeleteMfaFactor operation middleware
+func (siw *ServerInterfaceWrapper) DeleteMfaFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id MfaFactorParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteMfaFactorParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteMfaFactor(c, id, params)
+}
+
+// ConfirmMfaFactor operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmMfaFactor(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id MfaFactorParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ConfirmMfaFactorParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmMfaFactor(c, id, params)
 }
 
 // ListMembers operation middleware
@@ -4300,6 +4628,89 @@ func (siw *ServerInterfaceWrapper) UpdateTenant(c *gin.Context) {
 	siw.Handler.UpdateTenant(c, params)
 }
 
+// ListTenants operation middleware
+func (siw *ServerInterfaceWrapper) ListTenants(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTenantsParams
+
+	// ------------- Optional query parameter "page_size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_size", c.Request.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_size: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_token", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_token: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListTenants(c, params)
+}
+
+// CreateTenant operation middleware
+func (siw *ServerInterfaceWrapper) CreateTenant(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTenantParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateTenant(c, params)
+}
+
 // GetUsage operation middleware
 func (siw *ServerInterfaceWrapper) GetUsage(c *gin.Context) {
 
@@ -4512,6 +4923,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/auth/sign-up", wrapper.SignUp)
 	router.POST(options.BaseURL+"/v1/auth/verify", wrapper.VerifySignUp)
 	router.POST(options.BaseURL+"/v1/auth/sign-in", wrapper.SignIn)
+	router.POST(options.BaseURL+"/v1/auth/mfa", wrapper.SignInMfa)
+	router.POST(options.BaseURL+"/v1/auth/switch-tenant", wrapper.SwitchTenant)
 	router.POST(options.BaseURL+"/v1/auth/refresh", wrapper.RefreshSession)
 	router.POST(options.BaseURL+"/v1/auth/sign-out", wrapper.SignOut)
 	router.POST(options.BaseURL+"/v1/auth/password-reset", wrapper.RequestPasswordReset)
@@ -4531,6 +4944,13 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/me/actions/change-email", wrapper.ChangeEmail)
 	router.POST(options.BaseURL+"/v1/me/actions/confirm-email", wrapper.ConfirmEmail)
 	router.POST(options.BaseURL+"/v1/auth/email-undo", wrapper.UndoEmail)
+	router.GET(options.BaseURL+"/v1/me/mfa-factors", wrapper.ListMfaFactors)
+	router.POST(options.BaseURL+"/v1/me/mfa-factors", wrapper.CreateMfaFactor)
+	router.DELETE(options.BaseURL+"/v1/me/mfa-factors/:id", wrapper.DeleteMfaFactor)
+	router.POST(options.BaseURL+"/v1/me/mfa-factors/:id/actions/confirm", wrapper.ConfirmMfaFactor)
+	router.POST(options.BaseURL+"/v1/me/mfa-factors/actions/renew-recovery-codes", wrapper.RenewRecoveryCodes)
+	router.GET(options.BaseURL+"/v1/tenants", wrapper.ListTenants)
+	router.POST(options.BaseURL+"/v1/tenants", wrapper.CreateTenant)
 	router.GET(options.BaseURL+"/v1/tenant", wrapper.GetTenant)
 	router.PATCH(options.BaseURL+"/v1/tenant", wrapper.UpdateTenant)
 	router.GET(options.BaseURL+"/v1/members", wrapper.ListMembers)
@@ -5259,6 +5679,46 @@ func (response LookUpInvitationdefaultApplicationProblemPlusJSONResponse) VisitL
 	return err
 }
 
+type SignInMfaRequestObject struct {
+	Params SignInMfaParams
+	Body   *SignInMfaJSONRequestBody
+}
+
+type SignInMfaResponseObject interface {
+	VisitSignInMfaResponse(w http.ResponseWriter) error
+}
+
+type SignInMfa200JSONResponse Session
+
+func (response SignInMfa200JSONResponse) VisitSignInMfaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignInMfadefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SignInMfadefaultApplicationProblemPlusJSONResponse) VisitSignInMfaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RequestPasswordResetRequestObject struct {
 	Params RequestPasswordResetParams
 	Body   *RequestPasswordResetJSONRequestBody
@@ -5395,6 +5855,20 @@ func (response SignIn200JSONResponse) VisitSignInResponse(w http.ResponseWriter)
 	return err
 }
 
+type SignIn202JSONResponse MfaAwaited
+
+func (response SignIn202JSONResponse) VisitSignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SignIndefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
@@ -5514,6 +5988,46 @@ type StepUpdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response StepUpdefaultApplicationProblemPlusJSONResponse) VisitStepUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SwitchTenantRequestObject struct {
+	Params SwitchTenantParams
+	Body   *SwitchTenantJSONRequestBody
+}
+
+type SwitchTenantResponseObject interface {
+	VisitSwitchTenantResponse(w http.ResponseWriter) error
+}
+
+type SwitchTenant200JSONResponse Session
+
+func (response SwitchTenant200JSONResponse) VisitSwitchTenantResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SwitchTenantdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SwitchTenantdefaultApplicationProblemPlusJSONResponse) VisitSwitchTenantResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6160,6 +6674,199 @@ type ConfirmEmaildefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmEmaildefaultApplicationProblemPlusJSONResponse) VisitConfirmEmailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMfaFactorsRequestObject struct {
+	Params ListMfaFactorsParams
+}
+
+type ListMfaFactorsResponseObject interface {
+	VisitListMfaFactorsResponse(w http.ResponseWriter) error
+}
+
+type ListMfaFactors200JSONResponse MfaFactorList
+
+func (response ListMfaFactors200JSONResponse) VisitListMfaFactorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMfaFactorsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMfaFactorsdefaultApplicationProblemPlusJSONResponse) VisitListMfaFactorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMfaFactorRequestObject struct {
+	Params CreateMfaFactorParams
+	Body   *CreateMfaFactorJSONRequestBody
+}
+
+type CreateMfaFactorResponseObject interface {
+	VisitCreateMfaFactorResponse(w http.ResponseWriter) error
+}
+
+type CreateMfaFactor201JSONResponse MfaEnrolment
+
+func (response CreateMfaFactor201JSONResponse) VisitCreateMfaFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMfaFactordefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateMfaFactordefaultApplicationProblemPlusJSONResponse) VisitCreateMfaFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewRecoveryCodesRequestObject struct {
+	Params RenewRecoveryCodesParams
+}
+
+type RenewRecoveryCodesResponseObject interface {
+	VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error
+}
+
+type RenewRecoveryCodes200JSONResponse RecoveryCodes
+
+func (response RenewRecoveryCodes200JSONResponse) VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewRecoveryCodesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenewRecoveryCodesdefaultApplicationProblemPlusJSONResponse) VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMfaFactorRequestObject struct {
+	Id     MfaFactorParam `json:"id"`
+	Params DeleteMfaFactorParams
+}
+
+type DeleteMfaFactorResponseObject interface {
+	VisitDeleteMfaFactorResponse(w http.ResponseWriter) error
+}
+
+type DeleteMfaFactor204Response struct {
+}
+
+func (response DeleteMfaFactor204Response) VisitDeleteMfaFactorResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteMfaFactordefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteMfaFactordefaultApplicationProblemPlusJSONResponse) VisitDeleteMfaFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmMfaFactorRequestObject struct {
+	Id     MfaFactorParam `json:"id"`
+	Params ConfirmMfaFactorParams
+	Body   *ConfirmMfaFactorJSONRequestBody
+}
+
+type ConfirmMfaFactorResponseObject interface {
+	VisitConfirmMfaFactorResponse(w http.ResponseWriter) error
+}
+
+type ConfirmMfaFactor200JSONResponse MfaConfirmed
+
+func (response ConfirmMfaFactor200JSONResponse) VisitConfirmMfaFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmMfaFactordefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmMfaFactordefaultApplicationProblemPlusJSONResponse) VisitConfirmMfaFactorResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8278,6 +8985,85 @@ func (response UpdateTenantdefaultApplicationProblemPlusJSONResponse) VisitUpdat
 	return err
 }
 
+type ListTenantsRequestObject struct {
+	Params ListTenantsParams
+}
+
+type ListTenantsResponseObject interface {
+	VisitListTenantsResponse(w http.ResponseWriter) error
+}
+
+type ListTenants200JSONResponse OwnTenantList
+
+func (response ListTenants200JSONResponse) VisitListTenantsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTenantsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTenantsdefaultApplicationProblemPlusJSONResponse) VisitListTenantsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTenantRequestObject struct {
+	Params CreateTenantParams
+	Body   *CreateTenantJSONRequestBody
+}
+
+type CreateTenantResponseObject interface {
+	VisitCreateTenantResponse(w http.ResponseWriter) error
+}
+
+type CreateTenant201JSONResponse Founded
+
+func (response CreateTenant201JSONResponse) VisitCreateTenantResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTenantdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateTenantdefaultApplicationProblemPlusJSONResponse) VisitCreateTenantResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetUsageRequestObject struct {
 	Params GetUsageParams
 }
@@ -8415,6 +9201,9 @@ type StrictServerInterface interface {
 	// LookUpInvitation Show the invitation of a token
 	// (POST /v1/auth/invitations/look-up)
 	LookUpInvitation(ctx context.Context, request LookUpInvitationRequestObject) (LookUpInvitationResponseObject, error)
+	// SignInMfa Finish a sign-in with the second factor
+	// (POST /v1/auth/mfa)
+	SignInMfa(ctx context.Context, request SignInMfaRequestObject) (SignInMfaResponseObject, error)
 	// RequestPasswordReset Ask for a code to set a new password
 	// (POST /v1/auth/password-reset)
 	RequestPasswordReset(ctx context.Context, request RequestPasswordResetRequestObject) (RequestPasswordResetResponseObject, error)
@@ -8436,6 +9225,9 @@ type StrictServerInterface interface {
 	// StepUp Prove again who you are
 	// (POST /v1/auth/step-up)
 	StepUp(ctx context.Context, request StepUpRequestObject) (StepUpResponseObject, error)
+	// SwitchTenant Go on in another of your tenants
+	// (POST /v1/auth/switch-tenant)
+	SwitchTenant(ctx context.Context, request SwitchTenantRequestObject) (SwitchTenantResponseObject, error)
 	// CreateToken Exchange an API key for a short JWT
 	// (POST /v1/auth/token)
 	CreateToken(ctx context.Context, request CreateTokenRequestObject) (CreateTokenResponseObject, error)
@@ -8478,6 +9270,21 @@ type StrictServerInterface interface {
 	// ConfirmEmail Change the mail address with the code from the mail
 	// (POST /v1/me/actions/confirm-email)
 	ConfirmEmail(ctx context.Context, request ConfirmEmailRequestObject) (ConfirmEmailResponseObject, error)
+	// ListMfaFactors List your own second factors
+	// (GET /v1/me/mfa-factors)
+	ListMfaFactors(ctx context.Context, request ListMfaFactorsRequestObject) (ListMfaFactorsResponseObject, error)
+	// CreateMfaFactor Begin to add a second factor
+	// (POST /v1/me/mfa-factors)
+	CreateMfaFactor(ctx context.Context, request CreateMfaFactorRequestObject) (CreateMfaFactorResponseObject, error)
+	// RenewRecoveryCodes Make new recovery codes
+	// (POST /v1/me/mfa-factors/actions/renew-recovery-codes)
+	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
+	// DeleteMfaFactor Remove a second factor
+	// (DELETE /v1/me/mfa-factors/{id})
+	DeleteMfaFactor(ctx context.Context, request DeleteMfaFactorRequestObject) (DeleteMfaFactorResponseObject, error)
+	// ConfirmMfaFactor Finish adding a second factor with its first code
+	// (POST /v1/me/mfa-factors/{id}/actions/confirm)
+	ConfirmMfaFactor(ctx context.Context, request ConfirmMfaFactorRequestObject) (ConfirmMfaFactorResponseObject, error)
 	// ListMembers List the people of the tenant
 	// (GET /v1/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -8619,6 +9426,12 @@ type StrictServerInterface interface {
 	// UpdateTenant Change the tenant
 	// (PATCH /v1/tenant)
 	UpdateTenant(ctx context.Context, request UpdateTenantRequestObject) (UpdateTenantResponseObject, error)
+	// ListTenants List the tenants that you belong to
+	// (GET /v1/tenants)
+	ListTenants(ctx context.Context, request ListTenantsRequestObject) (ListTenantsResponseObject, error)
+	// CreateTenant Make a further tenant
+	// (POST /v1/tenants)
+	CreateTenant(ctx context.Context, request CreateTenantRequestObject) (CreateTenantResponseObject, error)
 	// GetUsage What was used
 	// (GET /v1/usage)
 	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
@@ -9221,6 +10034,50 @@ func (sh *strictHandler) LookUpInvitation(ctx *gin.Context, params LookUpInvitat
 	}
 }
 
+// SignInMfa operation middleware
+func (sh *strictHandler) SignInMfa(ctx *gin.Context, params SignInMfaParams) {
+	var request SignInMfaRequestObject
+
+	request.Params = params
+
+	var body SignInMfaJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SignInMfa(ctx, request.(SignInMfaRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SignInMfa")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SignInMfaResponseObject); ok {
+		if err := validResponse.VisitSignInMfaResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RequestPasswordReset operation middleware
 func (sh *strictHandler) RequestPasswordReset(ctx *gin.Context, params RequestPasswordResetParams) {
 	var request RequestPasswordResetRequestObject
@@ -9486,6 +10343,50 @@ func (sh *strictHandler) StepUp(ctx *gin.Context, params StepUpParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(StepUpResponseObject); ok {
 		if err := validResponse.VisitStepUpResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SwitchTenant operation middleware
+func (sh *strictHandler) SwitchTenant(ctx *gin.Context, params SwitchTenantParams) {
+	var request SwitchTenantRequestObject
+
+	request.Params = params
+
+	var body SwitchTenantJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SwitchTenant(ctx, request.(SwitchTenantRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SwitchTenant")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SwitchTenantResponseObject); ok {
+		if err := validResponse.VisitSwitchTenantResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -9969,6 +10870,174 @@ func (sh *strictHandler) ConfirmEmail(ctx *gin.Context, params ConfirmEmailParam
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ConfirmEmailResponseObject); ok {
 		if err := validResponse.VisitConfirmEmailResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListMfaFactors operation middleware
+func (sh *strictHandler) ListMfaFactors(ctx *gin.Context, params ListMfaFactorsParams) {
+	var request ListMfaFactorsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMfaFactors(ctx, request.(ListMfaFactorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMfaFactors")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListMfaFactorsResponseObject); ok {
+		if err := validResponse.VisitListMfaFactorsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateMfaFactor operation middleware
+func (sh *strictHandler) CreateMfaFactor(ctx *gin.Context, params CreateMfaFactorParams) {
+	var request CreateMfaFactorRequestObject
+
+	request.Params = params
+
+	var body CreateMfaFactorJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateMfaFactor(ctx, request.(CreateMfaFactorRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateMfaFactor")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateMfaFactorResponseObject); ok {
+		if err := validResponse.VisitCreateMfaFactorResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RenewRecoveryCodes operation middleware
+func (sh *strictHandler) RenewRecoveryCodes(ctx *gin.Context, params RenewRecoveryCodesParams) {
+	var request RenewRecoveryCodesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenewRecoveryCodes(ctx, request.(RenewRecoveryCodesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenewRecoveryCodes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RenewRecoveryCodesResponseObject); ok {
+		if err := validResponse.VisitRenewRecoveryCodesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteMfaFactor operation middleware
+func (sh *strictHandler) DeleteMfaFactor(ctx *gin.Context, id MfaFactorParam, params DeleteMfaFactorParams) {
+	var request DeleteMfaFactorRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMfaFactor(ctx, request.(DeleteMfaFactorRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMfaFactor")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteMfaFactorResponseObject); ok {
+		if err := validResponse.VisitDeleteMfaFactorResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmMfaFactor operation middleware
+func (sh *strictHandler) ConfirmMfaFactor(ctx *gin.Context, id MfaFactorParam, params ConfirmMfaFactorParams) {
+	var request ConfirmMfaFactorRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ConfirmMfaFactorJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmMfaFactor(ctx, request.(ConfirmMfaFactorRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmMfaFactor")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ConfirmMfaFactorResponseObject); ok {
+		if err := validResponse.VisitConfirmMfaFactorResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -11498,6 +12567,76 @@ func (sh *strictHandler) UpdateTenant(ctx *gin.Context, params UpdateTenantParam
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateTenantResponseObject); ok {
 		if err := validResponse.VisitUpdateTenantResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTenants operation middleware
+func (sh *strictHandler) ListTenants(ctx *gin.Context, params ListTenantsParams) {
+	var request ListTenantsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTenants(ctx, request.(ListTenantsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTenants")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListTenantsResponseObject); ok {
+		if err := validResponse.VisitListTenantsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateTenant operation middleware
+func (sh *strictHandler) CreateTenant(ctx *gin.Context, params CreateTenantParams) {
+	var request CreateTenantRequestObject
+
+	request.Params = params
+
+	var body CreateTenantJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTenant(ctx, request.(CreateTenantRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTenant")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateTenantResponseObject); ok {
+		if err := validResponse.VisitCreateTenantResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -69,7 +69,7 @@ func (s *server) StepUp(gc context.Context, r StepUpRequestObject) (StepUpRespon
 	}
 	c.touches("session", c.principal.SessionID, "")
 	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.LiveSession, error) {
-		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password, s.note(c))
+		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password, auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, "")}, s.note(c))
 		return liveSession(c, ses), err
 	})
 	if err != nil {

@@ -34,6 +34,22 @@ var texts = map[string]map[string]text{
 		"en": {"Your Sluice password was changed", "The password of your Sluice account was changed just now, and all other sessions have ended.\n\nIf this was not you, set a new one at once: {url}/reset-password\n"},
 		"zh": {"您的 Sluice 密码已修改", "您的 Sluice 账号密码刚刚被修改,其他所有会话均已退出。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
 	},
+	"factor_added": {
+		"en": {"A second factor was added to your Sluice account", "The second factor \"{name}\" was added to your Sluice account just now.\n\nIf this was not you, set a new password at once and remove it: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 账号已添加多重验证", "您的 Sluice 账号刚刚添加了多重验证“{name}”。\n\n如果这不是您的操作,请立即重置密码并将其移除:{url}/reset-password\n"},
+	},
+	"factor_removed": {
+		"en": {"A second factor was removed from your Sluice account", "The second factor \"{name}\" was removed from your Sluice account just now.\n\nIf this was not you, set a new password at once: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 账号已移除多重验证", "您的 Sluice 账号刚刚移除了多重验证“{name}”。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+	},
+	"factor_recovery_renewed": {
+		"en": {"Your Sluice recovery codes were replaced", "New recovery codes were made for your Sluice account just now; the old ones are void.\n\nIf this was not you, set a new password at once: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 恢复码已更换", "您的 Sluice 账号刚刚生成了新的恢复码,旧的恢复码已失效。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+	},
+	"factor_recovery_used": {
+		"en": {"A Sluice recovery code was used", "A recovery code stood in for the second factor of your Sluice account just now. It does not work again.\n\nIf this was not you, set a new password at once and make new recovery codes: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 恢复码已被使用", "刚刚有人使用恢复码代替了您 Sluice 账号的多重验证。该恢复码已失效。\n\n如果这不是您的操作,请立即重置密码并生成新的恢复码:{url}/reset-password\n"},
+	},
 	"email": {
 		"en": {"Your Sluice code to use this address: {code}", "Your code is {code}. Enter it in the console to make this the mail address of your Sluice account. It works once, for 10 minutes.\n\nIf you did not ask for this, ignore this mail: nothing changes.\n"},
 		"zh": {"Sluice 更换邮箱验证码:{code}", "您的验证码是 {code}。请在控制台中输入它,将此邮箱设为您 Sluice 账号的邮箱。验证码 10 分钟内有效,只能使用一次。\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
@@ -111,4 +127,10 @@ func safeName(locale, name string) string {
 // was found in public.
 func (m *Mailer) KeyLeaked(_ context.Context, to, locale, tenantName, keyID, keyName string) error {
 	return m.send(m.compose("leaked", locale, to, "{tenant}", tenantName, "{key}", keyID, "{name}", keyName))
+}
+
+// FactorChanged tells of an event of second factors: added, removed,
+// recovery_renewed or recovery_used. name is that of the factor.
+func (m *Mailer) FactorChanged(_ context.Context, to, locale, event, name string) error {
+	return m.send(m.compose("factor_"+event, locale, to, "{name}", name))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ type login struct {
 	name, endpoint, email        string
 	keyID, keySecret, secretFile string
 	passwordStdin                bool
+	code                         string
 }
 
 func (a *app) loginCommand() *cobra.Command {
@@ -35,6 +37,7 @@ is seen by other users and stays in the shell's history.`
 	f.StringVar(&l.endpoint, "endpoint", "", "base URL of the server (default: SLUICE_ENDPOINT, that of the context, or "+defaultEndpoint+")")
 	f.StringVar(&l.email, "email", "", "mail address")
 	f.BoolVar(&l.passwordStdin, "password-stdin", false, "read the password from standard input")
+	f.StringVar(&l.code, "code", "", "code of the second factor, or a recovery code (default: asked for when needed)")
 	f.StringVar(&l.keyID, "key-id", "", "id of an API key with a control role")
 	f.StringVar(&l.keySecret, "key-secret", "", "its secret; \"-\" reads it from standard input")
 	f.StringVar(&l.secretFile, "key-secret-file", "", "file that holds the secret")
@@ -153,6 +156,34 @@ func (a *app) signIn(ctx context.Context, l login, p *profile) error {
 		return err
 	}
 	resp, err := c.SignInWithResponse(ctx, nil, api.SignIn{Email: email, Password: password})
+	if err == nil && resp.JSON202 != nil {
+		return a.signInMFA(ctx, c, l, email, *resp.JSON202, p)
+	}
+	session, err := apiclient.OK(resp, err)
+	if err != nil {
+		return doing("sign in", err)
+	}
+	p.Email, p.secret = email, a.secretOf(session, resp.HTTPResponse)
+	return nil
+}
+
+var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
+
+// signInMFA ends a sign-in with the second factor.
+func (a *app) signInMFA(ctx context.Context, c *apiclient.SDK, l login, email string, awaited api.MfaAwaited, p *profile) error {
+	code := l.code
+	if code == "" {
+		var err error
+		if code, err = a.ask("Code from your authenticator app, or a recovery code: ", "Give --code."); err != nil {
+			return err
+		}
+	}
+	code = strings.TrimSpace(code)
+	in := api.SignInMfa{MfaToken: awaited.MfaToken, Code: &code}
+	if !sixDigits.MatchString(code) {
+		in.Code, in.RecoveryCode = nil, &code
+	}
+	resp, err := c.SignInMfaWithResponse(ctx, nil, in)
 	session, err := apiclient.OK(resp, err)
 	if err != nil {
 		return doing("sign in", err)

@@ -61,6 +61,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/mfa": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Finish a sign-in with the second factor
+         * @description A token works for 5 minutes and 5 tries; an account has 20 tries an hour.
+         */
+        post: operations["signInMfa"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/switch-tenant": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go on in another of your tenants
+         * @description The present session ends. Only for a person who is signed in.
+         */
+        post: operations["switchTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/refresh": {
         parameters: {
             query?: never;
@@ -389,6 +429,105 @@ export interface paths {
          * @description For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
          */
         post: operations["undoEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/mfa-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List your own second factors */
+        get: operations["listMfaFactors"];
+        put?: never;
+        /**
+         * Begin to add a second factor
+         * @description It counts once it is confirmed, within an hour. Only for a person who is signed in.
+         */
+        post: operations["createMfaFactor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/mfa-factors/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a second factor
+         * @description With the last one the recovery codes go too.
+         */
+        delete: operations["deleteMfaFactor"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/mfa-factors/{id}/actions/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Finish adding a second factor with its first code
+         * @description With the first one come recovery codes, and all other sessions end.
+         */
+        post: operations["confirmMfaFactor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/mfa-factors/actions/renew-recovery-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make new recovery codes */
+        post: operations["renewRecoveryCodes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the tenants that you belong to */
+        get: operations["listTenants"];
+        put?: never;
+        /**
+         * Make a further tenant
+         * @description You own it; one person can own 10. It starts with what a sign-up makes. Only for a person who is signed in.
+         */
+        post: operations["createTenant"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1170,6 +1309,21 @@ export interface components {
          */
         UserId: string;
         /**
+         * @description Second factor id.
+         * @example mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        MfaFactorId: string;
+        /**
+         * @description Six digits that the authenticator app shows. Works once.
+         * @example 287082
+         */
+        MfaCode: string;
+        /**
+         * @description One of the recovery codes. Works once.
+         * @example 7KQX-M2PD-VH4T-ZB6N
+         */
+        RecoveryCode: string;
+        /**
          * @description Session id.
          * @example ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
@@ -1662,7 +1816,64 @@ export interface components {
             tenant_id: components["schemas"]["TenantId"];
         };
         /**
-         * @description Proof of who you are.
+         * @description What can end the sign-in.
+         * @enum {string}
+         */
+        MfaMethod: "totp" | "recovery_code";
+        /**
+         * @description The second step of a sign-in.
+         * @example {
+         *       "mfa_required": true,
+         *       "mfa_token": "slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4",
+         *       "expires_in": 300,
+         *       "methods": [
+         *         "totp",
+         *         "recovery_code"
+         *       ]
+         *     }
+         */
+        MfaAwaited: {
+            /**
+             * @description Always true.
+             * @example true
+             */
+            mfa_required: boolean;
+            /** @description Names this sign-in in the second step. */
+            mfa_token: string;
+            /**
+             * Format: int32
+             * @description Seconds for which it works.
+             */
+            expires_in: number;
+            methods: components["schemas"]["MfaMethod"][];
+        };
+        /**
+         * @description The second factor; either `code` or `recovery_code`.
+         * @example {
+         *       "mfa_token": "slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4",
+         *       "code": "287082"
+         *     }
+         */
+        SignInMfa: {
+            /**
+             * @description From the first step.
+             * @example slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4
+             */
+            mfa_token: string;
+            code?: components["schemas"]["MfaCode"];
+            recovery_code?: components["schemas"]["RecoveryCode"];
+        };
+        /**
+         * @description Where to go on.
+         * @example {
+         *       "tenant_id": "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS"
+         *     }
+         */
+        SwitchTenant: {
+            tenant_id: components["schemas"]["TenantId"];
+        };
+        /**
+         * @description Proof of who you are. `code` or `recovery_code` where the account has a second factor.
          * @example {
          *       "password": "correct horse battery"
          *     }
@@ -1673,6 +1884,8 @@ export interface components {
              * @description The password.
              */
             password: string;
+            code?: components["schemas"]["MfaCode"];
+            recovery_code?: components["schemas"]["RecoveryCode"];
         };
         /**
          * @description A sign-in on one device.
@@ -1891,6 +2104,145 @@ export interface components {
         MeUpdate: {
             name?: components["schemas"]["DisplayName"];
             locale?: components["schemas"]["Locale"];
+        };
+        /**
+         * @description `totp`: an authenticator app.
+         * @enum {string}
+         */
+        MfaFactorType: "totp";
+        /**
+         * @description A second factor of the caller.
+         * @example {
+         *       "id": "mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "type": "totp",
+         *       "name": "Phone",
+         *       "confirmed": true,
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 1
+         *     }
+         */
+        MfaFactor: {
+            id: components["schemas"]["MfaFactorId"];
+            type: components["schemas"]["MfaFactorType"];
+            name: components["schemas"]["DisplayName"];
+            /** @description Whether it counts. */
+            confirmed: boolean;
+            last_used_at?: components["schemas"]["Time"];
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /** @description One page of MfaFactor objects, oldest first. */
+        MfaFactorList: {
+            items: components["schemas"]["MfaFactor"][];
+            next_page_token?: components["schemas"]["PageToken"];
+            /**
+             * Format: int32
+             * @description Recovery codes that were not used.
+             * @example 10
+             */
+            recovery_codes_left: number;
+        };
+        /**
+         * @description A new second factor.
+         * @example {
+         *       "type": "totp",
+         *       "name": "Phone"
+         *     }
+         */
+        MfaFactorCreate: {
+            type: components["schemas"]["MfaFactorType"];
+            name: components["schemas"]["DisplayName"];
+        };
+        /**
+         * @description What the authenticator app needs, by hand or as QR code.
+         * @example {
+         *       "id": "mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "type": "totp",
+         *       "name": "Phone",
+         *       "secret": "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
+         *       "otpauth_url": "otpauth://totp/Sluice:ada@example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Sluice",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 1
+         *     }
+         */
+        MfaEnrolment: {
+            id: components["schemas"]["MfaFactorId"];
+            type: components["schemas"]["MfaFactorType"];
+            name: components["schemas"]["DisplayName"];
+            /** @description The shared secret in Base32. */
+            secret: string;
+            /** @description The same as a URL for a QR code. */
+            otpauth_url: string;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description The first code.
+         * @example {
+         *       "code": "287082"
+         *     }
+         */
+        MfaConfirm: {
+            code: components["schemas"]["MfaCode"];
+        };
+        /** @description The factor, and recovery codes if it is the first one. */
+        MfaConfirmed: {
+            factor: components["schemas"]["MfaFactor"];
+            recovery_codes: components["schemas"]["RecoveryCode"][];
+        };
+        /** @description Ten codes, each of which stands in for the second factor once. */
+        RecoveryCodes: {
+            recovery_codes: components["schemas"]["RecoveryCode"][];
+        };
+        /**
+         * @description A tenant that the caller belongs to.
+         * @example {
+         *       "id": "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "name": "Example Ltd",
+         *       "status": "active",
+         *       "role": "owner",
+         *       "current": true,
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 1
+         *     }
+         */
+        OwnTenant: {
+            id: components["schemas"]["TenantId"];
+            name: components["schemas"]["DisplayName"];
+            status: components["schemas"]["TenantStatus"];
+            role: components["schemas"]["Role"];
+            /** @description Whether this request acts in it. */
+            current: boolean;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /** @description One page of OwnTenant objects, in a stable order. */
+        OwnTenantList: {
+            items: components["schemas"]["OwnTenant"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description A further tenant.
+         * @example {
+         *       "name": "Example Labs"
+         *     }
+         */
+        TenantCreate: {
+            name: components["schemas"]["DisplayName"];
+        };
+        /** @description All that is needed for a first message in the new tenant. The secret is shown here only. */
+        Founded: {
+            tenant_id: components["schemas"]["TenantId"];
+            namespace_id: components["schemas"]["NamespaceId"];
+            topic: components["schemas"]["TopicName"];
+            group: components["schemas"]["GroupName"];
+            api_key: components["schemas"]["IssuedKey"];
         };
         /**
          * @description The old password and the new one.
@@ -3928,6 +4280,8 @@ export interface components {
         InvitationParam: components["schemas"]["InvitationId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
+        /** @description Second factor id. */
+        MfaFactorParam: components["schemas"]["MfaFactorId"];
         /** @description Session id. */
         SessionParam: components["schemas"]["SessionId"];
         /** @description Rule id. */
@@ -4045,6 +4399,71 @@ export interface operations {
         };
         responses: {
             /** @description Signed in. Sets the refresh cookie. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description The password is right and the account has a second factor. Go on with `POST /v1/auth/mfa`. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaAwaited"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    signInMfa: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInMfa"];
+            };
+        };
+        responses: {
+            /** @description Signed in. Sets the refresh cookie. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    switchTenant: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SwitchTenant"];
+            };
+        };
+        responses: {
+            /** @description A session in that tenant. Replaces the refresh cookie. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4572,6 +4991,200 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listMfaFactors: {
+        parameters: {
+            query?: {
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaFactorList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createMfaFactor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MfaFactorCreate"];
+            };
+        };
+        responses: {
+            /** @description What the authenticator app needs. Shown here only. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaEnrolment"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteMfaFactor: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Second factor id. */
+                id: components["parameters"]["MfaFactorParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    confirmMfaFactor: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Second factor id. */
+                id: components["parameters"]["MfaFactorParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MfaConfirm"];
+            };
+        };
+        responses: {
+            /** @description It counts from now on. Recovery codes are shown here only. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaConfirmed"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    renewRecoveryCodes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The old ones are void. Shown here only. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listTenants: {
+        parameters: {
+            query?: {
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnTenantList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createTenant: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantCreate"];
+            };
+        };
+        responses: {
+            /** @description All that is needed for a first message in it. The secret is shown here only. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Founded"];
+                };
             };
             default: components["responses"]["Failure"];
         };

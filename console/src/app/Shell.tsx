@@ -6,6 +6,7 @@ import zh from 'antd/locale/zh_CN';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, session } from '../api/client';
+import { proveSignIn } from '../api/mfa';
 import { leave } from '../lib/leave';
 import { go } from '../lib/location';
 import { useDark } from '../lib/theme';
@@ -219,10 +220,20 @@ function Reauthenticate() {
   const me = useMe();
   const who = useRef<string | undefined>(undefined);
   who.current = me.data?.id ?? who.current;
-  const [form] = Form.useForm<{ email: string; password: string }>();
+  const [form] = Form.useForm<{ email: string; password: string; code?: string }>();
+  const [awaited, setAwaited] = useState<string>();
   const [other, setOther] = useState(false);
-  const { busy, problem, save } = useSave<{ email: string; password: string }>(form, async (v) => {
-    const grant = await got(api.POST('/v1/auth/sign-in', { body: v }));
+  const { busy, problem, save } = useSave<{ email: string; password: string; code?: string }>(form, async (v) => {
+    let grant = awaited ? await proveSignIn(awaited, v.code ?? '') : undefined;
+    if (!grant) {
+      const answer = await got(api.POST('/v1/auth/sign-in', { body: { email: v.email, password: v.password } }));
+      if ('mfa_token' in answer) {
+        setAwaited(answer.mfa_token);
+        return;
+      }
+      grant = answer;
+    }
+    setAwaited(undefined);
     if (who.current && grant.user_id !== who.current) {
       // What is on the screen belongs to somebody else.
       setOther(true);
@@ -231,7 +242,7 @@ function Reauthenticate() {
       return;
     }
     session.adopt(grant);
-    form.resetFields(['password']);
+    form.resetFields(['password', 'code']);
     await queries.invalidateQueries();
   });
   return (
@@ -256,6 +267,11 @@ function Reauthenticate() {
         <Form.Item name="password" label={t('form.password')} rules={[{ required: true, message: t('form.required') }]}>
           <Input type="password" autoComplete="current-password" />
         </Form.Item>
+        {awaited && (
+          <Form.Item name="code" label={t('sign_in.code')} rules={[{ required: true, message: t('form.required') }]}>
+            <Input autoComplete="one-time-code" autoFocus />
+          </Form.Item>
+        )}
       </Form>
     </Modal>
   );

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, session } from '../api/client';
+import { proveSignIn } from '../api/mfa';
 import { go, useAddress } from '../lib/location';
 import { safeNext } from '../lib/next';
 import { useForm } from './form';
@@ -11,14 +12,28 @@ export function SignIn() {
   const { query } = useAddress();
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
+  const [code, setCode] = useState('');
+  const [awaited, setAwaited] = useState<string>();
   const form = useForm(
-    { email, password },
+    { email, password, code },
     (v) => ({
       ...(v.email.trim() ? {} : { email: t('form.required') }),
       ...(v.password ? {} : { password: t('form.required') }),
+      ...(awaited && !v.code.trim() ? { code: t('form.required') } : {}),
     }),
     async (v) => {
-      session.adopt(await got(api.POST('/v1/auth/sign-in', { body: { email: v.email.trim(), password: v.password } })));
+      let grant = awaited ? await proveSignIn(awaited, v.code) : undefined;
+      if (!grant) {
+        const answer = await got(
+          api.POST('/v1/auth/sign-in', { body: { email: v.email.trim(), password: v.password } }),
+        );
+        if ('mfa_token' in answer) {
+          setAwaited(answer.mfa_token);
+          return;
+        }
+        grant = answer;
+      }
+      session.adopt(grant);
       go(safeNext(query.get('next')), 'replace');
     },
   );
@@ -33,7 +48,7 @@ export function SignIn() {
         {form.problem && (
           <ProblemNote
             problem={form.problem}
-            title={form.problem.kind === 'signed_out' ? t('sign_in.wrong') : undefined}
+            title={form.problem.kind === 'signed_out' ? t(awaited ? 'sign_in.wrong_code' : 'sign_in.wrong') : undefined}
           />
         )}
         <Field
@@ -56,6 +71,18 @@ export function SignIn() {
           onChange={(e) => setPassword(e.target.value)}
           error={form.errors.password}
         />
+        {awaited && (
+          <Field
+            label={t('sign_in.code')}
+            name="code"
+            autoComplete="one-time-code"
+            required
+            autoFocus
+            value={code}
+            onChange={(e) => setCode(e.target.value)}
+            error={form.errors.code}
+          />
+        )}
         <Button type="submit" busy={form.busy}>
           {t('sign_in.submit')}
         </Button>

@@ -1,0 +1,197 @@
+package auth
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicemq/sluice/internal/errs"
+	"github.com/sluicemq/sluice/tenant"
+)
+
+// Challenge is a sign-in whose password was right and whose second factor is
+// awaited.
+type Challenge struct {
+	ID        tenant.ID
+	TokenHash []byte
+	UserID    tenant.ID
+	Tries     int
+	Data      []byte
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// Awaited is what the caller of a sign-in gets in place of a Grant.
+type Awaited struct {
+	Token     string
+	ExpiresIn time.Duration
+	Methods   []string // totp, recovery_code
+}
+
+const (
+	prefixChallenge  = "mfc_"
+	mfaTokenPrefix   = "slm_"
+	challengeTTL     = 5 * time.Minute
+	challengeTries   = 5  // with one token
+	accountTries     = 20 // of one account in an hour, over all tokens
+	methodRecovery   = "recovery_code"
+	accountTriesTime = time.Hour
+)
+
+// challenge makes the second step of a sign-in; nil when the user has no
+// second factor.
+func (s *Service) challenge(ctx context.Context, userID tenant.ID) (*Awaited, error) {
+	factors, err := s.confirmed(ctx, userID)
+	if err != nil || len(factors) == 0 {
+		return nil, err
+	}
+	now, token := s.time(), mfaTokenPrefix+newRefresh()[len(refreshPrefix):]
+	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: []byte{}, CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
+	if err := s.d.Store.AddChallenge(ctx, c); err != nil {
+		return nil, err
+	}
+	out := &Awaited{Token: token, ExpiresIn: challengeTTL}
+	seen := map[FactorType]bool{}
+	for _, f := range factors {
+		if !seen[f.Type] {
+			out.Methods, seen[f.Type] = append(out.Methods, string(f.Type)), true
+		}
+	}
+	left, err := s.d.Store.RecoveryCodesLeft(ctx, userID)
+	if left > 0 {
+		out.Methods = append(out.Methods, methodRecovery)
+	}
+	return out, err
+}
+
+// Proof is what somebody shows for a second factor; one field is set.
+type Proof struct {
+	Code         string // six digits of an authenticator app
+	RecoveryCode string
+}
+
+var (
+	errBadChallenge = unauthenticated("mfa_token_invalid", "the second step of this sign-in has expired, was finished or had too many tries; sign in again")
+	errBadProof     = unauthenticated("mfa_code_wrong", "the code is wrong, too old, or was used before; wait for the next one")
+)
+
+// SignInMFA ends a sign-in with the second factor. A try is counted before it
+// is looked at, so that parallel tries do not get more than their number.
+func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev Device) (Grant, error) {
+	c, err := s.d.Store.Challenge(ctx, hashRefresh(token))
+	if errs.Is(err, errs.NotFound) {
+		return Grant{}, errBadChallenge
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	now := s.time()
+	if !now.Before(c.ExpiresAt) {
+		return Grant{}, errBadChallenge
+	}
+	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		n, err := s.d.Store.ChallengeTries(ctx, c.UserID, now.Add(-accountTriesTime))
+		if err != nil {
+			return err
+		}
+		if n >= accountTries {
+			e := errs.E(errs.RateLimited, "%d tries for the second factor of this account within an hour; wait, or set a new password if they were not yours", n)
+			e.RetryAfter = accountTriesTime
+			e.Quota = &errs.Quota{Name: "mfa_tries", Scope: "account", Limit: accountTries, Used: int64(n)}
+			return e
+		}
+		ok, err := s.d.Store.TryChallenge(ctx, c.ID, challengeTries)
+		if err == nil && !ok {
+			err = errBadChallenge
+		}
+		return err
+	})
+	if err != nil {
+		return Grant{}, err
+	}
+	var g Grant
+	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if err := s.prove(ctx, c.UserID, proof, errBadProof); err != nil {
+			return err
+		}
+		done, err := s.d.Store.DeleteChallenge(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if !done {
+			return errBadChallenge
+		}
+		u, err := s.d.Store.User(ctx, c.UserID)
+		if err != nil {
+			return err
+		}
+		g, err = s.enter(ctx, u, dev)
+		return err
+	})
+	return g, err
+}
+
+// prove checks a second factor of a user in the transaction of ctx; wrong is
+// the error for one that does not fit.
+func (s *Service) prove(ctx context.Context, userID tenant.ID, proof Proof, wrong error) error {
+	now := s.time()
+	if proof.RecoveryCode != "" {
+		ok, err := s.d.Store.UseRecoveryCode(ctx, userID, s.hashRecovery(userID, proof.RecoveryCode), now)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return wrong
+		}
+		return s.tellFactor(ctx, userID, RecoveryUsed, "")
+	}
+	factors, err := s.confirmed(ctx, userID)
+	if err != nil {
+		return err
+	}
+	for _, f := range factors {
+		if f.Type != FactorTOTP {
+			continue
+		}
+		secret, err := s.d.Keyring.Open(sealFor(f), f.Sealed)
+		if err != nil {
+			return err
+		}
+		step, ok := totpMatch(secret, proof.Code, now)
+		if !ok {
+			continue
+		}
+		fresh, err := s.d.Store.UseStep(ctx, f.ID, step, now)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			return nil
+		}
+	}
+	return wrong
+}
+
+// proveOwn asks for a second factor where the person behind p has one.
+func (s *Service) proveOwn(ctx context.Context, p *Principal, proof Proof) error {
+	factors, err := s.confirmed(ctx, p.ID)
+	if err != nil || len(factors) == 0 {
+		return err
+	}
+	if proof == (Proof{}) {
+		return errs.Field("code", "your account has a second factor: send its code too, or a recovery code").WithReason("mfa_code_required")
+	}
+	return s.prove(ctx, p.ID, proof, errWrongFactorCode)
+}
+
+// Enrolled refuses a person without a second factor where their tenant asks
+// for one.
+func (s *Service) Enrolled(ctx context.Context, p *Principal) error {
+	if p == nil || p.SessionID == "" || !p.needsMFA {
+		return nil
+	}
+	factors, err := s.confirmed(ctx, p.ID)
+	if err != nil || len(factors) > 0 {
+		return err
+	}
+	return errs.E(errs.Forbidden, "the tenant asks its people for a second factor, and you have none: add one with POST /v1/me/mfa-factors").WithReason("mfa_enrolment_required")
+}

@@ -69,6 +69,10 @@ generate: console/node_modules/.package-lock.json ## regenerate all generated co
 demo: build ## a new user's first minutes, step by step with times, and exact counts over a kill -9
 	@$(GO) run ./internal/demo
 
+.PHONY: bench
+bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks; run nothing else meanwhile
+	@SERVICES="mariadb redis" scripts/test-services.sh $(GO) run ./bench $(if $(ROWS),-rows '$(ROWS)')
+
 .PHONY: interop
 interop: build ## every official SDK against a fresh Sluice; ROWS=pattern picks
 	@$(GO) run ./internal/interop $(if $(ROWS),-rows '$(ROWS)')

@@ -24,10 +24,13 @@ type Account struct {
 
 var codePattern = regexp.MustCompile(`(?m)^Subject: .*\b(\d{6})$`)
 
+// Password is what every Account signs in with.
+const Password = "correct horse battery staple"
+
 // SignUp makes a tenant as a person does: sign up, read the mail, enter the
 // code. mails is the folder that the server writes mails to.
 func SignUp(ctx context.Context, base, mails, email, tenantName string) (*Account, error) {
-	a := &Account{API: API{Base: base}, Email: email, Password: "correct horse battery staple"}
+	a := &Account{API: API{Base: base}, Email: email, Password: Password}
 	in := map[string]any{"email": email, "password": a.Password, "tenant_name": tenantName, "locale": "en"}
 	if err := a.Do(ctx, "POST", "/v1/auth/sign-up", in, nil); err != nil {
 		return nil, err

@@ -148,6 +148,9 @@ func (b *Broker) closeStorage() error {
 	if b.meter != nil {
 		errs = append(errs, b.meter.Close())
 	}
+	if b.engine != nil {
+		errs = append(errs, b.engine.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -180,7 +183,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	err = errors.Join(err, b.core.Close(), b.client.Close())
 	stop()
 	err = errors.Join(err, inner.Wait())
-	return errors.Join(err, b.store.Close(), b.meter.Close())
+	return errors.Join(err, b.store.Close(), b.meter.Close(), b.engine.Close())
 }
 
 func (b *Broker) drain(ctx context.Context) error {

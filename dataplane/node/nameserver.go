@@ -54,7 +54,7 @@ func (n *NameServer) Run(ctx context.Context) error {
 		defer cancel()
 		return errors.Join(n.server.Shutdown(grace), n.server.Close())
 	})
-	return g.Wait()
+	return errors.Join(g.Wait(), n.engine.Close())
 }
 
 // Ready returns an error until a policy is in force and a broker has
@@ -70,4 +70,4 @@ func (n *NameServer) Ready() error {
 }
 
 // Close gives back what New opened, for a node that never ran.
-func (n *NameServer) Close() error { return n.server.Close() }
+func (n *NameServer) Close() error { return errors.Join(n.server.Close(), n.engine.Close()) }

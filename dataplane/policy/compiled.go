@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +18,7 @@ type compiled struct {
 	principals map[string]*Principal
 	namespaces map[string]*namespace
 	tokens     map[string]TokenKey
+	hash       func() string // of the snapshot, made when it is asked for
 }
 
 // namespace is a Namespace with its live rate limits. It is one object for as
@@ -49,6 +51,7 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 		namespaces: make(map[string]*namespace, len(s.Namespaces)),
 		tokens:     make(map[string]TokenKey, len(s.Tokens)),
 	}
+	c.hash = sync.OnceValue(s.Hash)
 	for _, t := range s.Tokens {
 		c.tokens[t.KID] = t
 	}

@@ -75,7 +75,7 @@ func Open(cfg Config) (*Engine, error) {
 	e.system = &Principal{engine: e, id: SystemKeyID, secret: cfg.SystemSecret, system: true}
 	state, err := e.file.load()
 	if err != nil {
-		cfg.Logger.Error("policy on disk cannot be read; waiting for a new one", "err", err)
+		cfg.Logger.Error("policy on disk cannot be read in whole; going on with what can be, waiting for a new one", "err", err)
 	}
 	if state == nil {
 		state = &savedState{Snapshot: &Snapshot{}}
@@ -100,11 +100,8 @@ func (e *Engine) Apply(raw []byte) (uint64, error) {
 	if env.Revision <= old.revision {
 		return old.revision, nil // a repeat or a latecomer: what is in force is newer
 	}
-	next, err := nextSnapshot(old, env)
+	next, err := e.keep(old, env)
 	if err != nil {
-		return old.revision, err
-	}
-	if err := e.file.save(&savedState{Revision: env.Revision, Snapshot: next}); err != nil {
 		return old.revision, err
 	}
 	e.current.Store(compile(e, env.Revision, next, old))
@@ -114,14 +111,15 @@ func (e *Engine) Apply(raw []byte) (uint64, error) {
 	return env.Revision, nil
 }
 
-func nextSnapshot(old *compiled, env *envelope) (*Snapshot, error) {
+// keep returns the snapshot that an envelope leads to, once it is on disk.
+func (e *Engine) keep(old *compiled, env *envelope) (*Snapshot, error) {
 	switch env.Kind {
 	case kindSnapshot:
 		var s Snapshot
 		if err := json.Unmarshal(env.Payload, &s); err != nil {
 			return nil, fmt.Errorf("decode policy snapshot: %w", err)
 		}
-		return &s, nil
+		return &s, e.file.save(env.Revision, env.Payload)
 	case kindDelta:
 		if env.Base != old.revision {
 			return nil, fmt.Errorf("%w: base %d, current %d", ErrStale, env.Base, old.revision)
@@ -130,16 +128,25 @@ func nextSnapshot(old *compiled, env *envelope) (*Snapshot, error) {
 		if err := json.Unmarshal(env.Payload, &d); err != nil {
 			return nil, fmt.Errorf("decode policy delta: %w", err)
 		}
-		return old.snapshot.apply(&d), nil
+		next := old.snapshot.apply(&d)
+		return next, e.file.append(env, next)
 	}
 	return nil, fmt.Errorf("policy envelope of unknown kind %q", env.Kind)
+}
+
+// Close waits until nothing is written any more. Nobody may call Apply
+// afterwards; what is in force still answers.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.file.close()
 }
 
 // Revision returns the revision in force; 0 before the first policy.
 func (e *Engine) Revision() uint64 { return e.current.Load().revision }
 
 // Hash identifies the content in force, for comparing processes.
-func (e *Engine) Hash() string { return e.current.Load().snapshot.Hash() }
+func (e *Engine) Hash() string { return e.current.Load().hash() }
 
 // OnChange registers f to be called after each applied revision, one call at a
 // time, under Apply. f must not block and must not call Apply.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // policy.bin is one sealed snapshot:
@@ -21,7 +22,8 @@ import (
 // The eight bytes in front are authenticated as additional data. It is
 // replaced by rename; the file before stays as policy.bin.bak and is read when
 // policy.bin cannot be. An unknown version is refused, never guessed: a binary
-// that finds one waits for the control plane to push the policy again.
+// that finds one waits for the control plane to push the policy again. What
+// changed since is in policy.log; see changes.go.
 const (
 	fileName    = "policy.bin"
 	fileMagic   = "SLPOLIC"
@@ -40,10 +42,14 @@ type savedState struct {
 	Snapshot *Snapshot `json:"snapshot"`
 }
 
-// file keeps one savedState on disk.
+// file keeps a snapshot on disk, and the changes since.
 type file struct {
-	dir  string
-	aead cipher.AEAD
+	dir     string
+	aead    cipher.AEAD
+	changes changes
+
+	saving sync.Mutex
+	saved  uint64 // revision of the snapshot on disk; guarded by saving
 }
 
 func newFile(dir string, key []byte) (*file, error) {
@@ -61,8 +67,17 @@ func newFile(dir string, key []byte) (*file, error) {
 	return &file{dir: dir, aead: aead}, nil
 }
 
-// load returns nil without an error when there is no file yet.
+// load returns nil without an error when there is no file yet. With an error it
+// returns what can be read.
 func (f *file) load() (*savedState, error) {
+	state, err := f.loadSnapshot()
+	if state == nil {
+		return nil, err
+	}
+	return state, errors.Join(err, f.replay(state))
+}
+
+func (f *file) loadSnapshot() (*savedState, error) {
 	path := filepath.Join(f.dir, fileName)
 	state, err := f.read(path)
 	if err == nil {
@@ -87,6 +102,7 @@ func (f *file) read(path string) (*savedState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	f.saved, f.changes.whole = state.Revision, int64(len(raw)) // nobody else has the file yet
 	return state, nil
 }
 
@@ -112,13 +128,29 @@ func (f *file) open(raw []byte) (*savedState, error) {
 	return &state, nil
 }
 
-// save is durable when it returns: file and folder are synced.
-func (f *file) save(state *savedState) error {
-	plain, err := json.Marshal(state)
-	if err != nil {
-		return fmt.Errorf("encode policy: %w", err)
+// save replaces the snapshot and forgets the changes up to its revision. It is
+// durable when it returns: file and folder are synced.
+func (f *file) save(revision uint64, snapshot []byte) error {
+	f.saving.Lock()
+	defer f.saving.Unlock()
+	if revision <= f.saved {
+		return nil // a newer one came while this one was made
 	}
-	raw := append([]byte(fileMagic), fileVersion)
+	if err := f.saveSnapshot(revision, snapshot); err != nil {
+		return err
+	}
+	f.saved = revision
+	f.changes.mu.Lock()
+	f.changes.whole = int64(len(snapshot))
+	f.changes.mu.Unlock()
+	return f.forget(revision)
+}
+
+func (f *file) saveSnapshot(revision uint64, snapshot []byte) error {
+	plain := fmt.Appendf(make([]byte, 0, len(snapshot)+64), `{"revision":%d,"snapshot":`, revision) // as savedState
+	plain = append(append(plain, snapshot...), '}')
+	raw := make([]byte, 0, headerBytes+f.aead.NonceSize()+len(plain)+f.aead.Overhead())
+	raw = append(append(raw, fileMagic...), fileVersion)
 	nonce := make([]byte, f.aead.NonceSize())
 	rand.Read(nonce)
 	raw = append(raw, nonce...)

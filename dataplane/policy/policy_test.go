@@ -404,7 +404,8 @@ func TestEngine_keepsPolicyOnDisk(t *testing.T) {
 	}
 	f.principal("slk_a")
 
-	f.delta(1, 2, &Delta{DropKeys: []string{"slk_a"}})
+	f.apply(2)
+	f.delta(2, 3, &Delta{DropKeys: []string{"slk_a"}})
 	path := filepath.Join(f.dir, fileName)
 	whole, err := os.ReadFile(path)
 	if err != nil {

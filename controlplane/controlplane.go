@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -29,11 +31,13 @@ import (
 	"github.com/sluicemq/sluice/controlplane/cache"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/federation"
 	"github.com/sluicemq/sluice/controlplane/fleet"
 	"github.com/sluicemq/sluice/controlplane/httpapi"
 	"github.com/sluicemq/sluice/controlplane/jobs"
 	"github.com/sluicemq/sluice/controlplane/mail"
 	"github.com/sluicemq/sluice/controlplane/messages"
+	"github.com/sluicemq/sluice/controlplane/oidc"
 	"github.com/sluicemq/sluice/dataplane/mqclient"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/migrations"
@@ -53,6 +57,8 @@ type Config struct {
 	// MasterKeys, as tenant.OpenKMS reads them, take the place of MasterKeyFile.
 	// The first is in force; the rest are still, or not yet.
 	MasterKeys      []string
+	SSONetworks     []netip.Prefix // private networks that identity providers may lie in
+	SSOLoopback     bool           // and this machine, by http, too
 	Cluster         Cluster
 	CollectInterval time.Duration
 }
@@ -211,11 +217,16 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
 		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") },
 	})
+	federated := controldb.NewFederationStore(s.db)
+	federationService := federation.New(federation.Deps{
+		Store: federated, Auth: authService, Tenants: tenants, OIDC: oidc.New(oidc.Config{Networks: s.cfg.SSONetworks, Loopback: s.cfg.SSOLoopback, Now: now, Logger: log}),
+		Resolver: net.DefaultResolver, Sealer: keyring, Now: now, Logger: log,
+	})
 	idempotency := controldb.NewIdempotency(s.db, now)
 
 	var err error
 	s.handler, err = httpapi.New(httpapi.Deps{
-		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Catalog: s.catalog, Judges: fleet.Judge,
+		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Federation: federationService, Catalog: s.catalog, Judges: fleet.Judge,
 		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
 		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,
@@ -229,7 +240,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
 	}}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
-		RotateKeys: authService.RotateKeys, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Now: now,
+		RotateKeys: authService.RotateKeys, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err

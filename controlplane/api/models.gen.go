@@ -221,6 +221,30 @@ func (e AuditDecision) Valid() bool {
 	}
 }
 
+// Defines values for AutoEnrolRole.
+const (
+	AutoEnrolRoleBilling   AutoEnrolRole = "billing"
+	AutoEnrolRoleDeveloper AutoEnrolRole = "developer"
+	AutoEnrolRoleNone      AutoEnrolRole = "none"
+	AutoEnrolRoleViewer    AutoEnrolRole = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the AutoEnrolRole enum.
+func (e AutoEnrolRole) Valid() bool {
+	switch e {
+	case AutoEnrolRoleBilling:
+		return true
+	case AutoEnrolRoleDeveloper:
+		return true
+	case AutoEnrolRoleNone:
+		return true
+	case AutoEnrolRoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BodyEncoding.
 const (
 	Base64 BodyEncoding = "base64"
@@ -1560,6 +1584,9 @@ type AuditVerify struct {
 	Known *[]ChainHead `json:"known,omitempty"`
 }
 
+// AutoEnrolRole What somebody of a verified domain becomes who signs in and has no account; `none` keeps them out.
+type AutoEnrolRole string
+
 // BodyEncoding How `body` is written. A stored body is `utf8` when it is a text, `base64` when it is none or has many control characters.
 type BodyEncoding string
 
@@ -1753,6 +1780,11 @@ type Description = string
 //
 // Example: Production
 type DisplayName = string
+
+// DomainName A domain; international ones in their xn-- form.
+//
+// Example: example.com
+type DomainName = string
 
 // Duration Hours, minutes, seconds, milliseconds in this order, such as `72h`, `1h30m`, `500ms`. Answers show it as it was sent.
 //
@@ -2087,6 +2119,173 @@ type GroupUpdate struct {
 	Retry *GroupRetry `json:"retry,omitempty"`
 }
 
+// IdentityDomain A domain that the provider speaks for, once a TXT record proves it.
+type IdentityDomain struct {
+	// Domain A domain; international ones in their xn-- form.
+	//
+	// Example: example.com
+	Domain DomainName `json:"domain"`
+
+	// TxtName Name of the TXT record.
+	//
+	// Example: _sluice-challenge.example.com
+	TxtName string `json:"txt_name"`
+
+	// TxtValue What it must hold.
+	//
+	// Example: sluice-domain-verification=mfrggzdfmztwq2lknnwg23tpobyxe43u
+	TxtValue string `json:"txt_value"`
+
+	// VerifiedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	VerifiedAt *Time `json:"verified_at,omitempty"`
+}
+
+// IdentityProvider An OpenID Connect provider at which the tenant's people sign in.
+//
+// Example: {"auto_enrol_role":"viewer","backchannel_logout_uri":"https://sluice.example.com/v1/auth/sso/backchannel-logout","client_id":"sluice-console","created_at":"2026-09-01T08:00:00.000Z","domains":[{"domain":"example.com","txt_name":"_sluice-challenge.example.com","txt_value":"sluice-domain-verification=mfrggzdfmztwq2lknnwg23tpobyxe43u"}],"enabled":true,"has_client_secret":true,"id":"idp_01JAB3CD4EF5GH6JK7MN8PQ9RS","issuer":"https://login.example.com","name":"staff","owner_approved":true,"redirect_uri":"https://sluice.example.com/v1/auth/sso/callback","revision":2,"updated_at":"2026-09-01T08:00:01.250Z"}
+type IdentityProvider struct {
+	// AutoEnrolRole What somebody of a verified domain becomes who signs in and has no account; `none` keeps them out.
+	AutoEnrolRole AutoEnrolRole `json:"auto_enrol_role"`
+
+	// BackchannelLogoutUri To register at the provider, so that who is removed there is out here at once.
+	//
+	// Example: https://sluice.example.com/v1/auth/sso/backchannel-logout
+	BackchannelLogoutUri string `json:"backchannel_logout_uri"`
+
+	// ClientId Client id that the provider gave.
+	//
+	// Example: sluice-console
+	ClientId OidcClientId `json:"client_id"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Domains In alphabetical order.
+	Domains []IdentityDomain `json:"domains"`
+
+	// Enabled People can sign in there.
+	Enabled bool `json:"enabled"`
+
+	// HasClientSecret A secret is kept, sealed; it is shown to nobody.
+	HasClientSecret bool `json:"has_client_secret"`
+
+	// Id Identity provider id.
+	//
+	// Example: idp_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id IdentityProviderId `json:"id"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer OidcIssuer `json:"issuer"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// OwnerApproved An owner saved issuer and client last. Without it, owners cannot sign in there.
+	OwnerApproved bool `json:"owner_approved"`
+
+	// RedirectUri To register at the provider.
+	//
+	// Example: https://sluice.example.com/v1/auth/sso/callback
+	RedirectUri string `json:"redirect_uri"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// IdentityProviderCreate A new identity provider; the name is unique in the tenant.
+//
+// Example: {"auto_enrol_role":"viewer","client_id":"sluice-console","client_secret":"EXAMPLE-ONLY","domains":["example.com"],"enabled":true,"issuer":"https://login.example.com","name":"staff"}
+type IdentityProviderCreate struct {
+	// AutoEnrolRole What somebody of a verified domain becomes who signs in and has no account; `none` keeps them out.
+	AutoEnrolRole *AutoEnrolRole `json:"auto_enrol_role,omitempty"`
+
+	// ClientId Client id that the provider gave.
+	//
+	// Example: sluice-console
+	ClientId OidcClientId `json:"client_id"`
+
+	// ClientSecret Secret that the provider gave; left out for a public client. Kept sealed, shown to nobody.
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// Domains Domains of the people's mail addresses. Each must be verified.
+	Domains *[]DomainName `json:"domains,omitempty"`
+
+	// Enabled People can sign in there.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer OidcIssuer `json:"issuer"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+}
+
+// IdentityProviderId Identity provider id.
+//
+// Example: idp_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type IdentityProviderId = string
+
+// IdentityProviderList One page of IdentityProvider objects, in a stable order.
+type IdentityProviderList struct {
+	Items []IdentityProvider `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// IdentityProviderUpdate What to change. A domain that stays in the list stays verified.
+//
+// Example: {"enabled":false}
+type IdentityProviderUpdate struct {
+	// AutoEnrolRole What somebody of a verified domain becomes who signs in and has no account; `none` keeps them out.
+	AutoEnrolRole *AutoEnrolRole `json:"auto_enrol_role,omitempty"`
+
+	// ClientId Client id that the provider gave.
+	//
+	// Example: sluice-console
+	ClientId *OidcClientId `json:"client_id,omitempty"`
+
+	// ClientSecret A new secret; null for none.
+	ClientSecret nullable.Nullable[string] `json:"client_secret,omitempty"`
+
+	// Domains Domains of the people's mail addresses. Each must be verified.
+	Domains *[]DomainName `json:"domains,omitempty"`
+
+	// Enabled People can sign in there.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer *OidcIssuer `json:"issuer,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name *DisplayName `json:"name,omitempty"`
+}
+
 // Int64 A signed 64-bit number in decimal; a string because browsers lose digits above 2^53.
 //
 // Example: 1024
@@ -2391,6 +2590,14 @@ type LiveSessionList struct {
 
 // Locale Language of mails and of the console.
 type Locale string
+
+// LogoutRequest What the provider posts.
+//
+// Example: {"logout_token":"eyJhbGciOiJSUzI1NiJ9.e30.c2ln"}
+type LogoutRequest struct {
+	// LogoutToken The logout token.
+	LogoutToken string `json:"logout_token"`
+}
 
 // MailCode The code from the mail; works once, for 10 minutes, five tries.
 //
@@ -3000,6 +3207,16 @@ type OAuthError struct {
 
 // OAuthErrorError RFC 6749 section 5.2.
 type OAuthErrorError string
+
+// OidcClientId Client id that the provider gave.
+//
+// Example: sluice-console
+type OidcClientId = string
+
+// OidcIssuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+//
+// Example: https://login.example.com
+type OidcIssuer = string
 
 // OwnTenant A tenant that the caller belongs to.
 //
@@ -3710,6 +3927,37 @@ type SignUp struct {
 	TenantName DisplayName `json:"tenant_name"`
 }
 
+// SsoStart Who wants to sign in where. One of `email` and `tenant_id`.
+//
+// Example: {"email":"ada@example.com"}
+type SsoStart struct {
+	// Email Mail address; compared without regard to case.
+	//
+	// Example: ada@example.com
+	Email *Email `json:"email,omitempty"`
+
+	// Fresh The provider must ask the person again, as before a risky act.
+	Fresh *bool `json:"fresh,omitempty"`
+
+	// TenantId Tenant id.
+	//
+	// Example: ten_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	TenantId *TenantId `json:"tenant_id,omitempty"`
+}
+
+// SsoStarted A sign-in on its way.
+type SsoStarted struct {
+	// AuthorizationUrl Where to send the browser.
+	//
+	// Example: https://login.example.com/authorize?client_id=sluice-console
+	AuthorizationUrl string `json:"authorization_url"`
+
+	// ExpiresIn Seconds that it may take.
+	//
+	// Example: 600
+	ExpiresIn int32 `json:"expires_in"`
+}
+
 // StepUp Proof of who you are. `code` or `recovery_code` where the account has a second factor.
 //
 // Example: {"password":"correct horse battery"}
@@ -4094,6 +4342,16 @@ type TopicUpdate struct {
 	Retention *Duration `json:"retention,omitempty"`
 }
 
+// UnlinkIdentity Whose link to forget.
+//
+// Example: {"user_id":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS"}
+type UnlinkIdentity struct {
+	// UserId User id.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	UserId UserId `json:"user_id"`
+}
+
 // Usage Rows by period, then dimensions; rows of zeros are left out. Everything before `complete_through` is final but for corrections. `totals` covers all pages.
 //
 // Example: {"complete_through":"2026-09-01T08:00:00.000Z","from":"2026-09-01T00:00:00.000Z","grain":"day","group_by":["topic"],"items":[{"api_calls":"2105","byte_ms_stored":"0","bytes_in":"1024000","bytes_out":"1024000","connection_seconds":"0","empty_polls":"0","from":"2026-09-01T00:00:00.000Z","messages_in":"1000","messages_out":"1000","rejected":"0","to":"2026-09-02T00:00:00.000Z","topic":"orders","units4k_in":"1000","units4k_out":"1000","units64k_in":"1000","units64k_out":"1000"}],"to":"2026-09-02T00:00:00.000Z","totals":{"api_calls":"2105","byte_ms_stored":"0","bytes_in":"1024000","bytes_out":"1024000","connection_seconds":"0","empty_polls":"0","messages_in":"1000","messages_out":"1000","rejected":"0","units4k_in":"1000","units4k_out":"1000","units64k_in":"1000","units64k_out":"1000"}}
@@ -4371,6 +4629,16 @@ type Verify struct {
 	Email Email `json:"email"`
 }
 
+// VerifyIdentityDomain Which domain.
+//
+// Example: {"domain":"example.com"}
+type VerifyIdentityDomain struct {
+	// Domain A domain; international ones in their xn-- form.
+	//
+	// Example: example.com
+	Domain DomainName `json:"domain"`
+}
+
 // AclParam Rule id.
 //
 // Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -4403,6 +4671,11 @@ type GroupParam = GroupName
 
 // IdempotencyKeyParam Example: 5f0c0f3e-6d0b-4a53-9f0b-6f3b8a1c2d3e
 type IdempotencyKeyParam = string
+
+// IdentityProviderParam Identity provider id.
+//
+// Example: idp_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type IdentityProviderParam = IdentityProviderId
 
 // IfMatchParam Example: "3"
 type IfMatchParam = string
@@ -4457,6 +4730,18 @@ type ServiceAccountParam = ServiceAccountId
 //
 // Example: ses_01JAB3CD4EF5GH6JK7MN8PQ9RS
 type SessionParam = SessionId
+
+// SsoCodeParam defines model for SsoCodeParam.
+type SsoCodeParam = string
+
+// SsoErrorParam defines model for SsoErrorParam.
+type SsoErrorParam = string
+
+// SsoIssuerParam defines model for SsoIssuerParam.
+type SsoIssuerParam = string
+
+// SsoStateParam defines model for SsoStateParam.
+type SsoStateParam = string
 
 // ToParam defines model for ToParam.
 type ToParam = time.Time
@@ -4677,6 +4962,33 @@ type SignUpParams struct {
 	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
 
+// BackchannelLogoutParams defines parameters for BackchannelLogout.
+type BackchannelLogoutParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// FinishSsoParams defines parameters for FinishSso.
+type FinishSsoParams struct {
+	// State Names the sign-in.
+	State SsoStateParam `form:"state" json:"state"`
+
+	// Code What the tokens are exchanged for.
+	Code *SsoCodeParam `form:"code,omitempty" json:"code,omitempty"`
+
+	// Error Why the provider let nobody in.
+	Error *SsoErrorParam `form:"error,omitempty" json:"error,omitempty"`
+
+	// Iss Who answers (RFC 9207).
+	Iss *SsoIssuerParam `form:"iss,omitempty" json:"iss,omitempty"`
+}
+
+// StartSsoParams defines parameters for StartSso.
+type StartSsoParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
 // StepUpParams defines parameters for StepUp.
 type StepUpParams struct {
 	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
@@ -4711,6 +5023,57 @@ type GetCostsParams struct {
 type GetCostsCsvParams struct {
 	// Month Calendar month in UTC. Default: the running one.
 	Month *CostMonthParam `form:"month,omitempty" json:"month,omitempty"`
+}
+
+// ListIdentityProvidersParams defines parameters for ListIdentityProviders.
+type ListIdentityProvidersParams struct {
+	// Name Only the item with exactly this name.
+	Name *NameFilterParam `form:"name,omitempty" json:"name,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateIdentityProviderParams defines parameters for CreateIdentityProvider.
+type CreateIdentityProviderParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteIdentityProviderParams defines parameters for DeleteIdentityProvider.
+type DeleteIdentityProviderParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UpdateIdentityProviderParams defines parameters for UpdateIdentityProvider.
+type UpdateIdentityProviderParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UnlinkIdentityParams defines parameters for UnlinkIdentity.
+type UnlinkIdentityParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// VerifyIdentityDomainParams defines parameters for VerifyIdentityDomain.
+type VerifyIdentityDomainParams struct {
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
 }
 
 // ListInvitationsParams defines parameters for ListInvitations.
@@ -5364,6 +5727,12 @@ type SignInJSONRequestBody = SignIn
 // SignUpJSONRequestBody defines body for SignUp for application/json ContentType.
 type SignUpJSONRequestBody = SignUp
 
+// BackchannelLogoutFormdataRequestBody defines body for BackchannelLogout for application/x-www-form-urlencoded ContentType.
+type BackchannelLogoutFormdataRequestBody = LogoutRequest
+
+// StartSsoJSONRequestBody defines body for StartSso for application/json ContentType.
+type StartSsoJSONRequestBody = SsoStart
+
 // StepUpJSONRequestBody defines body for StepUp for application/json ContentType.
 type StepUpJSONRequestBody = StepUp
 
@@ -5375,6 +5744,18 @@ type CreateTokenFormdataRequestBody = TokenRequest
 
 // VerifySignUpJSONRequestBody defines body for VerifySignUp for application/json ContentType.
 type VerifySignUpJSONRequestBody = Verify
+
+// CreateIdentityProviderJSONRequestBody defines body for CreateIdentityProvider for application/json ContentType.
+type CreateIdentityProviderJSONRequestBody = IdentityProviderCreate
+
+// UpdateIdentityProviderJSONRequestBody defines body for UpdateIdentityProvider for application/json ContentType.
+type UpdateIdentityProviderJSONRequestBody = IdentityProviderUpdate
+
+// UnlinkIdentityJSONRequestBody defines body for UnlinkIdentity for application/json ContentType.
+type UnlinkIdentityJSONRequestBody = UnlinkIdentity
+
+// VerifyIdentityDomainJSONRequestBody defines body for VerifyIdentityDomain for application/json ContentType.
+type VerifyIdentityDomainJSONRequestBody = VerifyIdentityDomain
 
 // CreateInvitationJSONRequestBody defines body for CreateInvitation for application/json ContentType.
 type CreateInvitationJSONRequestBody = InvitationCreate
@@ -5450,476 +5831,521 @@ type CreateTenantJSONRequestBody = TenantCreate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Jd9s4kj/+r+Cn3+7rY2lFko/4ePNmHSfpdudy2870zHSyEkRCEsYUoSYoy+qM//fvQxVAgiQoUbJ8",
-	"pKd335uOJYjEUai7PvWl4YvxREQsSmTj8EtjxGjAYvjniYgSFiVbL7mcCMkTLiL1ccCkH/MJ/tl4T8eM",
-	"JIJIes1IMmJkwENGplHA4mbDa8TstymPWdA4TOIp8xrSH7ExVY9hN3Q8CVnjsEGThPqjMYuSI/h1RMfs",
-	"L58aU0mHrOnL60+NhtdI5hM1ViYxj4aN21uv8eqSDsvzuRwxErNrLrmICI9IIKb9kJHfpiJhsu6MPjU6",
-	"FS99K3zq3ogzmoyIGMAeRGxGRP9fzE/qvvHZdfuZWrecUJ/JZ1fPx53fDm52Zu3+788SMeG+fCZiOJjy",
-	"rG69xoTGdMwSfXDHfnimPihP8nwaMsIDNSuu/p7QZNTwGurNjcMGDxbO9r9iNmgcNv7/ZxnFPMNv5bNj",
-	"PzwNYIeOJ/wNm1e8//jslFyx+f1MAV6sZ3EiZPJORMmoYiInNGRRQGMyVoMUoXy8PGmSl2xAp2FyCKcY",
-	"T6OIR0MiIpbO9rcpi+fZdOHXDfeRdlqdva3WQUOdTpKwWP38/zqtX1tbB5+/dG63vm392t46+Pzv9q+t",
-	"rc7n7/7LSW8v4/n5NKpaxIj5V4Rds3iejHg09MiExWMuFe1LQqMAyJ5Kkgjhwd/+iEZDRiIB46tWFcTz",
-	"bjyNcusKcGcahwMaSpZOtS9EyGgEc30di3HFTC8SGice4ZEfTgMWVL14EItx7q0DEY9poqZEE7aV8DFz",
-	"7tIPMeVVm/SWRcPsZk5YzEUg05MmvYDOe01ynJCxkAlpe7utlhlFKFGkyGRSNeGhenGjLoV+VBwN5qpn",
-	"LaaTF1VX5eNEsdVkJkjAxyyCM/XIvwSPWED6c0KJL8ZjqmbGbiahCFh6Nu6Ziumk25/nJssTNpa1Zv3S",
-	"zKFx6zXG9OYUf9lJT4PGMVUPn0b8tynTX6vre+s1ZDKHG6FOs2EWXkXTIpLTMYsJTJio2VewChiwNreA",
-	"OSjhBUdxGrDxRCQs8ufVzOsNmyRkIGLS2SGjJlGSRirppxjajCcjIDD4RFMNGbJEaqEYy4TQSM5YTOiQ",
-	"8uiI7LQOyGykpGUyooniMorjSI/sdDr4PKruKYtLRIgyOtsJa/Zbb9i8gh/tDlp+a7DNtvaCVn9rh+5u",
-	"bx0MWv2tvcF2f5+2/U6wrW7XmN7glWkcdnZ3vcaYR+bvdo6V/frp002nvfXp083zV5//x82+TgfvaOJX",
-	"MWElwc3FTGU2bIb6RPMqLsmY0Qh2/ijdErVbsLs77U71vgy24PWNKim/DVLeXnEnt8RvP336/t+fGsiy",
-	"21774PZTo4JRn0bXPAHVoGKx2YB7kX7Z47UEfMfGfRZXMRfJYsIDtfmUjGHk5qekXmImM6CvqZ+Iqvlc",
-	"MF9EARnAmHvZn3QGekbq6r/mYVK5RR+icA50qJgk3kd2Q/0EPuUyz5kKzBb+U3dmSr0O6TzlRe+NGlgx",
-	"sfT76n2K5Nr7lD5d79MZHbIL/nvVZH4UMzKm0Rx2SRKKYrRqXyZ0yLqS/87cqsVuy8skPo+S7Q7eTj6e",
-	"jhuH7VarBexI/5neQh4lbMjidLqX4opV3cJexG6SLswjUcN6qWJAh4z02UDEbOHs4Ve1zzadDk4uZgN+",
-	"s4jewARAFthnQx4ZucJl5aTgmbkJWfysrbesgoMfb/2Tbv3e2jroblVx8HNGA9oP2aUyQiqmDt/B3D0i",
-	"YkJRdn8jScySeK4+ChgNtkKm3kzAnKkgXPhubdrNzTW9TxcsvuY+O/Z9MY2SSgYEgwjFUffCgvIT0ffr",
-	"goG6XjktKe9LYuhn63lciiohHQWeMhiWKu+JWEd1r0dX90IueTIBNXeh8aolApdEm7FVO0EnvHvF5l04",
-	"nDWMV5hKfWvqiPjThARiFoHFMGIEzBLLmkVeYjQtbdaC7bppS0ybONX6fbaJfk7TPyIRY4EkvdQL0uVB",
-	"r9ruQt1/HV0fprhMyGbTTOezSNibCTfWFbMwqfp3EI98Oqk68EjMNntN9fyq72q2YXApVztOc4/vwuZ/",
-	"oTxZoKSEIhqq3ZpRjkZcTyY0mcrmZEQl66mvQkavGelNWBTwaNjT2oC22sC9ghu+15Jo/WUWypUyDRkH",
-	"02RGKxmDerlb9Wm0JBjyxjZpw9+WJN/OGyZgkvz71/bW7mf8517rO/lfbudgzORERJKBpf+a8nAaM/VP",
-	"H/276p90Mgk5ejafTWLRD9n4f/4l0c1ZU9PBX+EbXS5ZtIgHlIeKfHu+CFiPSDqXZDaaN+EI9bPQhekz",
-	"KVF1KtPa8TQZkQ4BXUyfT9Pevi8NCr/X2tphg81/GvV/8PkH/tPrj7+ftt/zU3k6Tib/PDndOx3Lm9Oo",
-	"1WTbrabfCZVyR6cBZ5HP8FpQdLHwmMmuOtUDpVTBk7t6t18wGisF1GtMYjFhccJxs/OzcLmqf/rlslk+",
-	"NXsGy2TYFYuOzeDb/ETdVpYk0yjhIfAN3EEWBaBfVuveB8tU7/yGlNy+4UwddA/3CdgAi9STfjVb99nF",
-	"dDKx/mt+K3Nvy63Z2rnskeiKV5NEshKxi38x4tMwZDE4SmfaCzEnYzongdAOGWRulpLrESUpCY0IDYKY",
-	"SZn6L3gMjiH1MJS6IZOEhiFyZotUeaBWHV51n78JWvTn8Xb/7wf+29kZ65wn/2x4jSseBZlSkTETORJK",
-	"BCp6g4srG4e/qlX5PGBBtz9XQ3wBG5SOUUTw8UXj9rPXELOIxV18Oe222j8dv9g+ebnz6vXuDz/u/fTm",
-	"+bv3+2c/H5xflKla/abasQ8mwNTtX8j424L1lu4CbsCy+AMe7Bs19tbskTNYpdUgNVsRW35hKSLnVbQ3",
-	"uPjAX1JnFZIOEouXkdCYXjFJeEKkaJL37JrFhI0nCUqIOt5Xs7AP6RHeFnyut/ZZlshafWMt+Qj+kZ3I",
-	"4ksHCg1sv2d8Gumrchuz6K690cfn2Dn1aDU5vXs8IWjoGuaQ0TzOuMwmvMbNlhq9dU1jUDXUz8ybj89O",
-	"0R1qPninn2LN7i2XiZsbgEdADIgZqSN6skmO8Tt12H1G5EjEiSIlOFg4epnwMCQjpU5QErGbxMSQChfJ",
-	"EMBKlOAigIJXYzW3RO7EYSaLjjMjROeupUSBjJDmb0Z5D2x+tTTE+BIGx7lbuexnyp5Lo2Lql4oT67tS",
-	"L6Jp70/2Ws+eunvDQvcWqQkgZ0yV428kQQGnrKIkFiEJuUwUx0CdUl1aiP+q36EoiURMRmJGIhrHYqYl",
-	"jlYRJaGxok/1hzwikjHSO/bDV4MB85NeQf74PIjh2rRbTfj/Z/tqPX7MaMKCLigEOpa51WpftvYPW63D",
-	"VqvZarX+2SjqeurR8BalOrFIXT4QMdQPF8kYL29FHTbsAHhRyIEI+2zrwxM6H6vD2/oe6ItHPp/QsHHY",
-	"+B6cA1JMYz/vL8BgA6gyaAeonRB9yeJrFnRz34OB0DhsxIwGcNmmk2DRzrSbnd3WP8tiU+9zSXKi3sAy",
-	"zQEJhEuMeABXOVSaQ22ZccIDJ5ewj3SJWqnswKIiv8SNbQ29zahg6SVDorRV1/rTq32Li/S1gnFeVABq",
-	"nUCJ6RSPIqXd5TM500Nvc6S9dNln6dhb+w4s/d25GXpr35NlFrked2tfp8W/wLdc4OjCrapz+i5VpeCK",
-	"0TRo75u1Fdkh5I7Y0xc1T/zpunK3KDdra7sqxMEJ/BIMwyCAfCoanlk8QofvC/wBsokUSyjw7SKf3SiP",
-	"3BT3CtkgIWKarMfAskSD3VatTIMnzq82wUmyPdkBk1z/0a61P18D2ylc7LUuccUFNPqj0xWjLrhtHXqE",
-	"J9piZ4Ex75n0CAUSV/8F+zr3E0piEbK8VQkWMVwPnXeFD1VmoW3sXLF5F+bQ8Br6bQ3UVsFliJa8ejqw",
-	"JvQb1rOHcNnBi/kbNr/Qb0g/O05flX50ju9M/77QL88GiPyAl2Y62TZLp4UAVl8/FlcslmQmpmFQ4b7D",
-	"XbdYouXV0FsSMyoz/6JiOouVTBKwiDNJLj6+IMo80Z6cgMWYF2rMgmW6atnLZyb7pZQV561t35jVuSg1",
-	"0PtLeKSIkEUJizA+UXJe3MnYMQvLrSKdWsUde5Uy0qIcgzOCe6BPAp8qPcJCySClB21GuB360/IlI98O",
-	"wP9mLhdeue/0eDVI51lxZSQ1yWmi/pXmZolryKgaiwRc+sPzsxOw2X+8vDzL+R7ULGDp0dzhnoS1ngYL",
-	"U2ytFOdl5o/l21djf21tHRxv/fjTm3fvz7Yu/7b1z89fOnu3/9VwT6OODyM07gtPU01C+6E2Ku/umQgf",
-	"zSkRfsA/3KyGEgg7wF2RhPbFNGmSc8hKUGdeSkuQpM9MpAgtavDy2nRhbEgMQVYQxpktMYvzEmMtQrSW",
-	"dEhoZELKXuovRSezLOQlAOmHoTpTJZ2u2FyCeOl934PvIBnY+Fz0nUlYRKOkSfQNxNujX4IzsNzdgVD0",
-	"Ye5WIkTBb0tr0zEkz8nwqpulmXz+0u54O63bf387lfG/Jf2ugtC/q6L0c0uhcB632VY46kN9qB6eIu5U",
-	"li6tFgrZ+sZq8LI0Tr0Ota+bJRjLSKkinkuG13kFIwH90IJQeXUIrjY7TUHHKOAjrVh46pzhg8xfl6Ya",
-	"ZUGObC2ZaNbRh7QaoRhbyBsXC/z8y20OtxP/BY3xzFL6zk33iPAEgs8QMGc3HNPRMhJOZ765PKm7uCPr",
-	"K9dpishKivWHlFniT7p8UmnGmR1F/mFbb6lwjoTFRVLjD9lIsxDCbrabneZ2fqd3dpcFHWw933a3Wjo/",
-	"EEaFPPgIFvma9wcj+k2CTNoEcUyYwsygyGeUMJ3LIwj2ZEnbZpfUthXuUN5UP4NbAwb7LVChPd3247sR",
-	"vyYrPL8p0TQMD0mkWH4uvm3nuqgxShUyuWNle2ootvSHyo6XCR1Pvlpj/tZ1acZKtSjv3jsRsTmhklAy",
-	"GymrNpqizhCB5j6moWdE6DTiSUZ4A87CQOeyfjvmfiykYs9jHokYhmaMZhrHLPLn3xVYR2e31Wq1Chkw",
-	"BzmmvPXXb1v/hgoqTM9vedvPqxQH4JyOO5OqXSD81E1Wc5PMj1nSJL2YTULqM6mT+XrAEcynyhhKv0hY",
-	"GCKvUNaITvMPClZAail2TcjlLmGWgEtFtpmNPOLqEBsHg+03JuoC0vfncefv1+93rs5+PzhPtt/6+78E",
-	"WRKBP2L+lZgmjRUSAmy/cEe7JjD5ANUsxdO+V+x5cUzHqlUrcEEPFQLzoNvP6H1FQyrh16yxJGrT2VzU",
-	"pnBkX+4YgcHoXhfcOMuegWPB1/LAwZuMtspWvPkO0z0kidlgKlmgk4oghE9YhEOg0snyS1h+kdWdp0jf",
-	"pfI+KpVVNI2V7I6pn7A45S76IudYi74etkbi4Bg1PCaWNhZSmXTVJtT70UfJcr9aYQ+MRly7niSfG7Lo",
-	"Z5ApYrTLIodbTTfNcc3Vfrp6vClm1+JqpU00v8hcbMvnd46/Ocef3GZcr66LBJ6CjlQHX9DsrdYzYOgj",
-	"B9qsLCCdF1QIluHueAX2aXEWs2Z9rzcQX4PduUOI7YrNm6RnVtYj2scuTY41GkXgT8TcZpqQkCn2o4wj",
-	"7aWMoS4XUzgUk1emBIuZ5YchIR9zXRaqvXNXbC7Jtz3J/GnMk3lzTG/g8tAh633nkV7GK3vg1GQsUMw1",
-	"CkjImQTdhZt8myFbonM0Oq3tZqvZbm83W886O2ovbV6sRONzIxpbeR3kTjrDA6gJy4V3/txfx2JMZun5",
-	"XOlszz4jii2nNpPO8JzDyPu3nu6gI9zB8FpZHD+MKMrYbDEMIiTcHXX3UgIiAR8M0ELpwZn3wDdq3Z8m",
-	"Oc7qtfHharRUJiINsydJMp7KRLuZIqaoJFLKjS+iCJIAa+dv5hn/AmpQqwWFZdkjX8RiOhwlFzi4yJ+r",
-	"fSNG0C5I3j3SCpy6Dpjw94bN1TZfvHwjHRm8btvCstLc/t8FVlqNWAaMu89wBpqLjxTRcKgbDmf3POVY",
-	"M6p0cBjuIZlGoi+Ced77r4xRwpNDy8CFXw7ENArA4z/th1iWafzWIaNXLKibcouHp3+SrUMkq4vj3jBW",
-	"wgBBOHqHkOWIPvYRIyJEy2MomCQiIjMRX0EgjxoEj7390ZER3qTXkr1mjgMcEobePAPUA1nRmaczEhHT",
-	"EXtmD1XUl3o49KZipLIgcO3ZNw4b7d1x2apcnd3mn7qE7U6zVPF1WUoFYSIjW8O5SlPxihGmHN8u7eDG",
-	"9QN0+n/f+HyHxCZU8dCh6mVal5AWYUDJB1BFIfdJk9H4/vWHdWgL93sxFou1EzbM0EjdyDvkehVyjbLl",
-	"QkymxnrvkNmZo51H8eEaCnWWPj/NHXfoG1bOpb2l1fLtIuVKbk0EuZatjeAvbG2EXIzETDESn6V+aJ35",
-	"kWDpTcAIT5rkVRRIU78Ftoucjj0iBQ5TYk4Sn0ZK70dx2J+b+G9R5ZHdV38/fnf29lVL/7et/9vR/93W",
-	"/90pqkEypwZtd7yDvUVq0IWRm44qWxoRdIMaF1zIEoJ+tjR5xbhJLXsb+QLiBYC64I4/o4tqE0E0KJG1",
-	"bOG0Fg7sAAiaFWJmaj0VIbPMJalvzrI42Vdp+31FLtsHjLStYWr+J9mN1draR1mdKWNsB6AEdelCKpNM",
-	"jaZkzKNpwkhIE0fpmklQrZdJkGejmQPqubP0efV0agejvGYxpPQhwzEDT7U6r5Q4HrIjzAbEkkgplYo/",
-	"iUUifBFK0jv7+KLnkd4F/ufd8fvjH14hYbx8dXFyfvriVb6USuuepQVhdksFuomukiu+Pnc0FfkrSwqm",
-	"kwXy9xeejCplMFhFdmDUMhqVicn9Eboh1d5JEMLINciHyFKFTcl/H20LTMdMzA/AeDoiPXxsT4v5KKuO",
-	"/TNsuomwqT7jVVWXP8Otf4Zb/wy3/hlu/aOGWytEH6hGfsjVs4jkQ0yK1cYA6nJOyQZEb6eTdvYdVP61",
-	"BXn1Lj3NaO804Mmxn4j40ok488tIKCNZWXI00vqfgHR3pZUDw1KGwGwkSDyNUCPUufa2HT2VgCerv+nq",
-	"LHy10hSZQs5lwsZprqqI3Wa1mu+Suihf5zTny8LsIpyIV1nt6vGvrllUETvBfHdQzaQYM4gPBDwAN3fM",
-	"WSlPzde/xdO51BnsgJ+KSslUxot1HRyrJ6q3cZmyVl+pM/to7Q5Mi10nd4EZ0Bcbv4vZb6uoc1lyddHA",
-	"ofGQ6WcmYrL4mXqw3jdTOrCuMuUn1dSmDIwAYh1ULjOSBukNkkRO5YRFwaWOgEQBiZmcjhl+kJf+efKx",
-	"M+rp1u+fbYdYy9vbdvvDMqIrISpnsRk1Jv/qpQRa8SIDYLWQR+eZj/rtIGFxd0TlSCuxHwag2S9UOEeU",
-	"Rz+qnyhN3VGPapU4IOMj8BoLHLtJ3moPcOpo4JIMAWzm1rNxKFfQCupLdgTI2+CyL3483urs7hVWrXH4",
-	"smUDyf7w6hJsSQlhzZ8uPrxPk3j7IY2upKczkKWIE4iN6m9R9HhY7+sRFgUTwZXAh4Qapd9OJZPFrU3A",
-	"VaguTWS2dx0Twa+lcOWlhVLG9RbX3NhaGnUqMu4MkDFRnFBMZUoJBfhFKtP+C0y9kPCIDGIRJUazGuhw",
-	"K8Dku+tYKyLhJyLIqq0RgtBL7wKwOBCaRzo521IFhoDOJLVCR6vQv2yRUM2ALIR+xxPWANFQz4tcdW7v",
-	"0xx89V614epSZOiuGJnOQkOmKlARODizs9uk6VlDU9ngf3s7jWVwf6sWE63kArREZvWeZw12sucul68V",
-	"r3LjFr7h0bLXgWQrPXUT6jcowZZQskShZ0R7fv4Wg7mbYm3YQvlo1bfmEhdqnJfqXpb8V2NXqXFOJ7U8",
-	"PYhmU1QigM0AdtQwljvlBWVK9iPlBqkJ/I3FfMCrulB9mCa+GGt4MfBSNklvxGgAHtaZiJMRuWJswqPh",
-	"oc6AuUlwoImBDvk1sM8i3Mw1tghrdzxotAHNwoDfNw4G+3tBa7+9v7/jPw/2dg9oZ8Aobfm7uzRotXfp",
-	"dn+wM2j3O/1Wf7/T8YP2brDnt3f7rUGrRVv7DZvhtTtKfEUJ9ZOs0il3aoAfETnDUJo76iuLXVeQWsH2",
-	"4ZKA7zQaKstnFgvsgVRifWV2Z1Zf2f9As9iZ4qqwnTpDl8ZGyszxy1nMk4RFNd9rdnq54FcDrZ1zYVFo",
-	"AVlhECj6iHWaVcxqgEPim9K9WUyx87WDyYo0+0zyIFUBuSJPycJBgUSvIjGLGoe/lpN89Del02M0ADnF",
-	"aBxyFuv0gPpxXnvnF+VROGN0L0QwfxX5IlC766SsnjLU8eZqqiHHRCYiZgEBG55L0psmg/2erf9TkrCb",
-	"xCO9PpVsbyf3XQTuj1gpDki3JkCfuXNz/o9koG4nPsjpechnjjkc2DrZUAzIXExjImYAK0DGAvMXtFbC",
-	"Qskgxl4sOlZXlgYM0u4htNqH+zSicaAeM5wqTYNK0u7sk5hGgdJweCIPSSQUuwukR2I2YQnQHZQhGlYj",
-	"EaY1ErleGz0Zym7PoIaUY1z2tZ1QKdU7HM4/q5Z8u1NVTP4/z/7S3IJkkHZn3y35MqW+jOZsjCU1RRqG",
-	"WHYJ5EwjzfVMxsXIUsFhV7UCXnTW35mP2wttbR3QrcHnL3s7i9amGdwKrOESEzdZytu1sFN8QTu4SMLH",
-	"xazCexNWeVazsqlm6/orKeEFfpw+R5uLLn4MgbKyTn12vaNuxunZ9V6GEAG1LBFLZiK+UgRzcvryXFkT",
-	"4ypVHspJ8rGe7dxN6JTo43jrNd0aNA8/f+l42we33z4zrba2b7/7q5towDt/IqIBdzDNc0aDObA/sHsU",
-	"qaM7v0ALAx6yro7ljlgYiqYcAWa/TGgYYqQ4pNFwSofgxwr5ct/hNAJQbmI9D3lfFwI0IxEC9FjjHx8+",
-	"nnePz067b179o3vx6uT81aUaGvHJRIdqp9xnRLIowGeRb+A/33yKyi4+ayFLO7PCtqSdWbMTHCu+NhSu",
-	"3U43pGx3j8c0CqRJtbvSwhk2m8R4DOBbd9rE2d4uuSjwvLdm9N3cFHBCFQvBdcTTyKCylaM3jrN0gXPB",
-	"LvMo1Vf0wcJuYKiO9OdWvDQHH4fJFfhlrPh6IFiWNpGJoOzw3NRUnr0hL9eUsbp/EothTMcaBMe4xTyE",
-	"V9EQOiBQsFSEDHgYsoDwaLmqWMgRTU/fs+g3IzY8qWzOzr13crc8tTjUXLW7mkbTG2Fhl2itB+7Cv+g1",
-	"3TI4YebvYTwBT/Y8GYGRHYlAzVzxB5dydCICduEMyqQOXp2xOhsx7GsYw2mDU1u7UbgkoL4W7bF8R4rK",
-	"EoNFjSAQ+kltCiW+CBhUU+TrGaDzQ3VjiP29nRpd2XJ4jtm8nGdopWE4ermCmzZNTppC6r1GOurPMeHr",
-	"BZXcN2D7Y/R10ShLPP1Gqv9idaYdZwvGHFG9r1moNrLhNa45m8E/+jwM1Zm6D1kmb3nE3G6JkEepg1I9",
-	"pUl66j+0HzJQ7Hu/TWmU8GTeI6E67Z5p8dPztPYJHJu0mqQ3jXjSncTcZ11E1TBpUwQ+hCzosZqpiJJR",
-	"CWPDUx/08OcTFvcQiaNJehTwP+xHosKrqEOOlWYpp2N5ZAb29HsyMA8IAgk1z0CnY49oOCB0Rueo3f/O",
-	"YuGBGQNxTvWUYtUM1SAkjf1Ww2vkpgQfajwQs3egeJgPzZYB6JD5ENphK/tX/6ILc0V4KtyB3HBzDI3D",
-	"xnb6ofpJ4xD+09250h/kTqBx2NjB0eXoWwqrstCphKNuS2uu+7NsR5blN02jBJ0K2X7V/onezXIb7YSG",
-	"YjhlyD40xcHgvJgqn0IxGKhtokWhQOvkak88O9faP8FTd/pIrNuKVOyBjtmfGy+6FYBMiabsHS5TUb3T",
-	"LrBSPBQ9YWup1glb9GHvn2sORQo0f1ewaZnIytxiLFMjvhrUJL1EJDQExlJgHAUOBYyES6vPKlOsxwwz",
-	"/Mf8rVhrkY2ozQtZwrrJCBwTSxIO9Isbh42PFy9BHYlomJqd0AQv/4BCRTxMAUKeXz//+gxiXMTwom7A",
-	"h+p1YLOFNEKTZxJG3UHMMlrqC3Glv+pfddVGdaHjfSLMvrVbrn0DisDNKhfklY6wXnA1O8wlN92Mu03P",
-	"u1Qcos4/bc5tusaDeeBOr0RKqTdPTTN1U1uNduEIOTiOq7iSl/C5lTgASn3KqNO7mLtGnUUa37al7bVc",
-	"LuuUXJYEQEIamfBxjpSW9ZnjPnshxBX+VhFavW3XJLcWo9XdMKF1Ykpmrv3PVl9cllema0N+hiTMHN38",
-	"FsWTK1tfRFsRG1KoCKsEasPWhdv7BGd6BDXzSiCRPvOpUqT7sZhJFksSCsn0MEL74pqRzv/tbhfBHUvw",
-	"bPt59Ne64Gwn1rUtuKUuPpCdTvs56Bb51yO3LnhVP3+p0Bte5jOzi4VgLDXaQZirw8i/7QNUXJhLM2N9",
-	"onuvWcvfVWaQPaH/+/TpptXa+vTppv3606eb568/f++enJU/7DpdZSQqTXzCxCRk4Ncu++w99TGmvRBd",
-	"fmGa+lnlKbEIpiZuXB/8NFtIp4UL+da1OMe4ChdeWp7uiHlM1Vqw8kh6RKKd6qFVo//C3AcuEezBI3Kq",
-	"7FdJes87o55Heu3Rdmus/rHbao1lr0mOwcRGq4bwRI3VySGy6BlsPO+MCi7M1gIX5rfGXXlwO/rur9Zf",
-	"49xfMv+drNiXV2PKHcLoHeWhcQYcEcVFaMyCNJ0pZkMdC/GpLBAuDej/6r+aPrAwa2Wd3Z18nKJ07PJ/",
-	"S8f8pe3t7dz+b/W37f2D2+rVnUD+1nr+fjK2NqLoDMGtyy1YxEMH8ILZ40VSAA+i5LiAT13MGcZ/jAKx",
-	"xsJEGOQWloZswKDSwM1MDwGwWSv9r6j7BmpeO4M3Bzc/d8Z/e96/bEfn+/4vu7+rgY4tUjTh0L8C5nZY",
-	"lflwxbssKtvbWcRbIATwT2X/uWGV73xcHi7HeWom8c9lxkAYXxcCGKyQtFpUF3OW80nAPejq3pxqXbvN",
-	"GweWTrvzHFqvtQ/3W/tt10aMkmTigsKWjHw8f5vm6x6fneafrH53+OxZ7gUtd5aa9nS64wjaHW2IVAmk",
-	"Hb0UoFi1LvOIhQs82H++t9RfbLldtccV1u86xdechcGrOK7q6cqjyTTL/khTPuqQ/AViCsmIXrGuYq6O",
-	"CyCmSVcMujGwNce2BixxMvV8xoXaQSWcEkEmAEJLYj4cFUTTb1M2RajtFgAjmGh4G3pS77jeDhHh8svP",
-	"aJJGg2F/DrFPtxKaWMvxa+tz0yo0/LX9WX0H3aybkOMk+e8wfMRowOLm6WDrHU38Uc815aXHjdPUVzXd",
-	"M+dpo5fR1WE4TA9Z4+NhnwPMATLltQbxn83SrgiXWSQm9XzC9RdROHcUPuvCjyU86VTKKQs0jBQi/9dv",
-	"Un+nKBeuq8bvMGHfmFG6RHlxr2m737p9gNk7Sz3Yit0PzP65TvcHs09FJdjPAdEUxF4/FjTwqUwMroAe",
-	"3dVlkenHtatLaNDFHg+gMeSfoneq8d8v3/783yYsABc9ZGq+3UksEqYLL5xS39SqDOMluaoh7bNQER0m",
-	"F3V51B2Eii+Ayg5KO73pxsy/7iYTCda4DmmbeS1tqxljSNoXEZq1mB6axNoaC+kcqol31R3uQEqBeqUS",
-	"4OMJJAPueepS04QN543DBrtBmuGm/ZddIPNAFcQWOTjCR7rviSRUXlkNUwx/YNQfuT08JaJy6AwRwQNP",
-	"X6J5LIZOhyxtAFbxijXqCXKkupS9vGQ0eIvDq0jWETMNGQHaJ5TAT5hdhwzB4p3WgXtJ69dEL+dfsCJT",
-	"EaxvysIfvMVR5dtUsriQGiQZUYxpTZM0VYz6V5GYhSwYssBDCqL+iICkW9xDX/tqlyXW5+905dSoNo5N",
-	"AgZA18TMZ/yaBUekBY4CgJo1vYJ0CHmVCTr9e3WKojclzDSDqvEy8NEg09Hsa+lPoK3PH6DNqenMDjtQ",
-	"5lSexRLN9uRZR/FCFIiwWO6rb5ubgdy9tBfO5g44zgVlgfRgY/J4zr1M4vXc/Y0yEbpYSBbl4e0ygYSd",
-	"ErU2cc/yacG77i6u7kn46DlXJIU/jjDagHzRy9KK25OWN3qq1dP8imTPQwiQugDMxVuwakGEMkrH5gyG",
-	"Gr4QwWAmuvmc4URNoluyHhpwGJ3HR3pguPRSN6PdSM1lXdU0fwpe1jpKcgZ6lVsIRJ30MtTdDmIxmSBC",
-	"QflK17JbzxkN1Hzy9qv7eFxFb3kY1FLd21I7znJ4qrEr1L3BlN7SiuqQAY0tfs0l6bMRj4IjnTdmYoLF",
-	"RCvZFYPFFrD2V1gyMFRzaGwvNShTAKov1k+0F0h96IvxmCdKDxCDgYR055127vmKHWXf6RT47JOWeV7j",
-	"sHX7OaNHDYrm6gGA610BCXclBhPi6dRMLbqLXydFiq2VNwDErkjn1lGKtCA31/hp1Lo8vXnpyyu52vKy",
-	"TBh2j6Dt6Dt6nLrMjCDczSrzGimwXI8g/KfJFFdcL4PDJnD2wKMnMRvwGwNDfS78K5a8+5nEDHwoEuoL",
-	"tfpTzrjDy7ten8svba/dai3gSx9iZw58b8AHQmnbIb9WSqUFrigN8KZh/Lgf3w7Pz06+IyJGrYZ8a9z/",
-	"38FgzF3RELF2xm5OIVdvdabnWpJ6jQrEEZ1MWGQSaCgZUB6ywKxubsnZ9l4qtjziT2Uixh5ptyTZbknS",
-	"HpPOmGyPyc6Y7I7J3pg8H5P9MTkYk3ZrTDqtMdlujUl7RDqj8k0wjrjiVivCCKBMrkks19uhdnoDnoWI",
-	"hkwmHgnEtK/ooannhtV1qT5pFuRhZh2VCZTN0RUQS23U+awWcm/HkbeUs5lKKUs4Fc6kjfyRkoxgaUee",
-	"Ujfe3A1o7y1TOJdiHKSezWUKRhLPL8zgauViI6jK77FqIEC2qWW9+bIHyqtuVGgZaD3NJxBozurpWAoh",
-	"F6xImFINtOWv1+v6B/ah/ukWfUDTdB2zscQmTqHs01VFzYcRC8jezlafJ+X8vrun8xVLNzutJd1W2/sV",
-	"CX2n0TVPKhK8jjGRBUGP5ZXEXHEpIsXh+gygK0xv+iJrqhm+M3ku0DClkP1UbHSGz9gvPQNMGx5dL7br",
-	"uFoowHbWwRsLhU8RJyXKYce1vQbC0+YqjySLkqVLNSi9ExYFqOotiZnpXzqA4nw2WS30lP6kv5ToP0qD",
-	"dLp6hGuVBKB1UG6Xm2EZOZ9qgI3s1JemKmMjcx2k0gSwhBvjqHXRWWsAHRuE45TE6u1ULfTSbLNSBNNN",
-	"BDxMLhcsL8MS1TuaO5NsXTlyWDsaka3oGCh+1ZAE/AiKFnn6pLKGvyptrAFMnIJVlM30ART6z4iGN/Wy",
-	"zpbtlpVkfER0a44MdhHGZ6lEcAp2iuaKUBltJ3p+Das9OyW37Y4PWXy+dwg5ZUcLcLMmS26E6GppYpLm",
-	"0xW5qy6BVZIMd0poXYMH1eYnFdmX8IDF++5yuWbfltytS8WypbWosSu4W7O3LvdnWTO8P6eWpUo9jmfL",
-	"2hEhrj5O1khwzu4GgFGMxKy8Kw92xz8MBi6f1S+mZwWCCyCgDDwPixaRryVihZtbV9UcUZnCSptNdOiD",
-	"Vlaf+vcSkEMcrCPZr3Be5G0S3JV9rNFFwF6eK6fc5pXQ2ArGHilaQRWTJPSKSd2CBNJRlRhSfxqZ4jab",
-	"V1GF1suZtHd5BVG8IHfSfmRJ67G3MncUi0m+opOYCSDlFBPCc+hfmV1htH2rjVi9vqDZPM7ShxVVKnhs",
-	"9uEr84LcMi4Ni3AgruBFjUxR8JWGwCooXHY3Nt7N+7p3KirHsjRehyk7iJkcVTXKcbD+lVCY6/XtzHXT",
-	"WwTi76KRn2ZXrmVhJ1hY07fnr0/I89328+9KHXmGirMELy+OQbW+hr86u7vtg4bXuMLQYFv9EyqSP7w5",
-	"U0o35HdKDqTSOGy027/94/gfb25O4sHfLrrPL+e//Pzjh+HzkX99Rif8XRjPTik983/8eC5cjWKGrizw",
-	"oYh5Mho7EXxgmqXg7jS+Zs7hjkvzSjvZneOvXHC1bwArxz0+mbvHq5GHpPfqpOeR3oc3Z9hz6vziuOd8",
-	"juNWvBPBNJxK5/CpqyfYcTijc0l6kg/dL7lxhcVFHPBItwcr/WK+4i8KxHsF1HsFaAbqrHHiFWTs8Ai+",
-	"BwhEHR/SMPUJBw/ZFZvL8vVUn9ZWzNTVWRZYhQe6JpzvIOoA54mCI+OzhJlj1PyIoAnrpSjo2pNc3cPs",
-	"iIRCXNksPWsX5TWwo1nDa5h2Zs742dvUiexW/L6UDLp1qmAL5Kib0G13yITyWDbJGzaXZEwTf0R6ObyQ",
-	"5hYghnRuex65puEU3NNq30w76M6+jW1JjsnZ8eXJjyYWgvFJrJoe02LyS8Lo2O72hX5oe/XbHccBv2X0",
-	"6lyd36RC6YnZRMRYgqq0mwjgJqW6gTpUoSSYgYSiVnkKjeZ9Ecy/KdY/Gg93BWJu9nXFxVe/cqlRpbos",
-	"/ZzPlatWC1vZhtYLTExfikJXco1FCEXaMEap6RKAHo/Sg05YBEEuRfEsIKUGourXiuTSPrJ/IZ9Waov2",
-	"qVGWQvhQJ7iXbpeXzZzGuKokK1k2KCZocAw4xuPs6snd3e29JS6Skj554xb3b/k1u2AVTAcjDFtQAg8+",
-	"i4ClvXAssW+6PjbaB51mq9lptp8r/jxNRixKuF/LQV/XkW9i+zrzrGxQaWgRl+9eMrmstsbuBpabxsFh",
-	"235ezlO/khlW6YwvvGEqWdylQ1hr4534nYchfbbbbJFv/95uH5G3PJrekJv9ve7ezncORWhZJ070PuHF",
-	"6rPhFKBfCyCeueMsVO+WG6WUjrsmQMvK3v+UBBxhX+CNUPRq2nFB/ySthm+qC95ypV1fqUJrutX6o63s",
-	"51/LYF3VE5+nzEqfiQ40Kk6nISSx5UPgAuleSt8FiILdpSjkQc47kpuzl16OjJQKZ+Sg5s3EDSxuu9yZ",
-	"aA3OvImbbF1g8/7H8SS+TT3PxYaSiNaptmFMeYhZbwYYTESyANMI0dPfR05V9R3l4clC9II8oMIR4l1q",
-	"zMKBiEm7lYGPDJT6ncS8gDHW2Dno7AOfLAAZfP5S4VZ+VzUhbIxCeuDo0Uk76KHvQfWxLmHGCLlHelk/",
-	"J/09ALvnWznfMWpeRgyp1+4tH93WnsfjgJYb1uJdPYwZTcuDD2cxT8C4y1WEajcogHau7ALNNZ5bt3/a",
-	"Wv2z7jvIvVJv0XUDiw4ICNNlCfM1AEgfuiIan23TkWpahnC0iaFSpODNgPSdQEC3Lx6R3s1W9uteLi2x",
-	"0JEnJa5SLLHA9+47xL6eX7lGB7o0tcA0oNtElF33ENLeZ1umag+0fXhrC8Z3bANpkEdl/lhgfClD+n3U",
-	"qJG/eO8B+FvnVoz7bkw3fclmI0H6LBTRMM15TcptFh+QyyvVSRmKXR4tYaYFIbCIsa/JnR+fz2aJTaWN",
-	"Wa2/9DJuW4u13jcz22Qij+Yxmq+szUnU9VmuXeO4ewzT63v8OIo1vnwTqeUFl+LS1JO1k0Mqk0J0Gq/T",
-	"PYVdj7SLuwgBI4K56eTR8ODPLks7K6VdjEQcLWWRGAb4FQvKttqtVhtQT/C1qHw+fw0JwZAX3Dk+wL+s",
-	"/2t4jXx1W8FnGFMfiKTvI0A1VrOpLTLp7gmH8GnLa0j+O+v254n6c9dr4C4sWsQOwOtCOZ2+Vo1ylVwp",
-	"ex/2z2WjqG9AAevlNrUH3mpn3Kew+YvJI9cC69Y6opoNaNXwkXAxgEITSsnKfU+sJpSHu512e8cdmIBq",
-	"lBUmVQokLVVDDXUN3fhH7+xqKeee2+TpaJiZGL0adwFbn/Ii8uVyqi6915B57frHkutyaUBpb3t/Z2m8",
-	"SAlikj3bs6M/xTBA/vYVwjl24/6MLekrWtzZn6FaDXPxc29Z2DFjb3d3e3d5MUGBFbjSN8QgsfvcAp2y",
-	"wNEkZuF8Ou2d5zv723s7z5dNyuZF5SIfdV5powsRzHMz2N3QDDL2VxP02VU7fUmHzlt0h2LyPCp/ehkz",
-	"+DMkofTGIJssiarcHmtOkrs0ZcrIeKa9PQuE60lIXdECu9VtWq4Jdr32KWn/W6SOMTSwKCBdoDwR5UxM",
-	"I4mtaXM41rYvDB69XGkzc/BMYg+Wu+kZYkl5kxzjeF3nI0ciToiIdVdpGgVEJjwMdUQYe53qRg130/dQ",
-	"TXkshQ/eXhlgRqAIOx8AoI6BNgrM8G5qTaa5LFdLNOr/YjVkiRjLU2dzIwKpJmu/IztfnW/dDY+xHguq",
-	"xS4uWBSsHM83R1TSGnMYTNC4tEl6OfVHe7ZFRF6fvv6AZb0SWrrHzPQwBXzPI9LLdLPsVy9fvT3+h/6Z",
-	"4g+X58fvL45PLk8/vNcIKJhPGomMzZl+t9UWhdsqWKjX53XwTarcNur87kFnp7W/aTV8faW3lM0GRz3g",
-	"Gm3GcKT+vMJ/a23wskqRxRj1bjzprC7dStxZUQ+vQDGQCZ1DC4G4ZGhgxT2Lt56vgo1dTp36n4quSH8g",
-	"nRpb9MGXdidgqyOiPxJCMrmEKy/tUlKlGWLXs2k//bgQ/cuM6hWo89+1yLPAxIFDODnzgB7PKE9c+Vw6",
-	"9UiA6sMmmFikU3sWNBDchvpmloxEgEE6kUy0snnN4nnXgKiPB7SbzRETc9RnWtlpyHBcO5+qcceWhcrw",
-	"Me0KqynhoEZpuVl3XfVvQN/BT5y2fG6HlqTbpaehwbVKCSvW3rq8xBITYEzqltaUrfNfnmebm6/9Qs8+",
-	"jmyTKgjSHXa/4Dem8jz1QVj5FiImdDKBmiDZJL+ksfiCm2b/eWu/s0q8XU0nGvB4vEa5EkKnlIDe0+4K",
-	"ejaVXROWEA7sU/EMKlsUZCupuusD6ici9nSCM95WmL0kfKD1pSRdltP2wUfUmPtrHHhb4Av1L865/hlu",
-	"wpL0aT2t0ssq9ulVFItwvDhTqUx6SpWUHunPAdMCkjUl+fncef41Y2xgS6lrtDCSpoNjZyMRgU6eTNTk",
-	"utM4VAvDvw6fPVN8+NkFNIQ+LATt/ooZpn/56cXFL//Yfnn26sezN9tnfz8r/v1p2mp19riUUxb/BR9V",
-	"zGo0tSaNZc/KbpsWEA8WulsejEsJFCNya1RI5w6humGvJBR6bmDw2SKWjUTksrofx/tH0PnHpINH5AWV",
-	"bLvTrE51qLll95dFoJeT39z1I34pE3JFiFDsId9IM8gwx6qEcmR46mqtAda62/kE4o1cn2qZYBJjud1m",
-	"dxNQ8ytfwHVSYde4tGtlzz6Nu5Ed490vxB3AC3L3xg2GbUjZpt4SVa5xeGscRLHawdrRhRvkQhm4yHGM",
-	"ItDA0ntu6aNq7ApAA+msaiQvmKFZ/oIIg40lBufUus05s4taW1eZ8uWFnuc1Vqz/YTEDSLFSNmu7tRim",
-	"a7HJ7/Svu+e5kJAuNc0WUC/VnegdQgl7Ucu0wydwdT67SUIblW791acRYdqLZtvz9nMdBnvpPerqnRnC",
-	"dbeb9AjVsKNkIMJQzFigNOTe9z0oZ+p930PdJwwLvbDArf99MVepvcA18u2nT9//2wU7+unT9391w4ul",
-	"sLhuHWkaaWg3KUKo/T5Mfcjgp8P88is2J9jpioT8munWn2tq/Cu1/mF21znsF1du/4bd3iqbt2W92oqN",
-	"1bSgLsIyFzsJ5XoGqQ8ki4JiE6Fcu9CYDXEJkCjZuGtvH3WcftJVh5sJpwczJp40aGOOQBYmKqYDa6ln",
-	"BTjpdbAhnzT+Yp6MV5ugZFHy6H0LSortsJZaOzSpnA/YxCZ/fctSXd0QD+vS+yIZZQXpNuo/gHQAqDO5",
-	"wvgQRf8l8OtvJOAguG/XpproZIytssdNbqkFKnP0yXE1xMlu9N2b46S3+A4Kf4ozfpR1gOAyAyS388xJ",
-	"DzcoH7qFfAwIuMYkYjRmmW/RTsFPWYxMIKtTMW7LOWNLmFsH5vUfuz/MV9NzpcxY15vsH4HJlhnfInK8",
-	"b0ZYt/GMLfrdcSRoa8wDj4xpwJSynwVcPQ0xDhcIcwvJcSiRCWgzQQyQqRARkX4srlhciJoW9FE7koOa",
-	"/+cv+167wlpOZ7jcWs4Wc3/Z/pkB8jj5X+n7N5/z72S6GlFkWQXVHw4J/U9t9wEZ8eNqlK7ivA/H02RU",
-	"1VhcfUc6hKmvCY3krBRjYPjLBo+uaciDLjaTV2PUF93889QcrwApDCF27Y7U0CHckSvhntn56xOy93zn",
-	"QD0AEP12mx3bT2SmozEzEDs5P0HzwTCm8Pc0otNkJGL+O7NGTSM5nUxErNRWGNnVrljzc3CvOF1Qjh1Y",
-	"2B59eRIDboaLWX6YRVhb63J2oY6bpSbosuOs4nJNh1ABuaZexboDrdMNE2/KJo3x1qB+wq/ZQ0ZjV8Nl",
-	"oX4CBdxVqCyrlUc/UIxoJST1WmY0LmLznWBtq9IUVKZgJ2uamem1Wa5ypUPvUeXKbvHjqFwGUMHtcdbg",
-	"NwU4BN3kIkoBQuEaDAohtoasH2T6dirjf0v63SqRpmy15UOc0N+m7KhYYA5JDubqgj6WfjrgoQbR6ysd",
-	"Qmn7abeoSbEqs8HmP41O/yV4f/unq3/+/affT6NWMTTQ2anXjaz5l62K5NezSlT742ieA/471yomjVmK",
-	"HKxDTtCNqC+COcK96GSpb3tmWNcX47GIet/prplCsgyHLkWTSaGMtQjPOmtyqfSVYOrnHjqcKrWlH7Le",
-	"d4UUUxHHzFdPjyUjfdiR+Rpg+q0F+3UC6v8a+XFqxeb9WRNRNnPFT5ALdbPOA5VLs4Zcs3jMQ4AL5wEj",
-	"U6xYhKKlsuQqvcF1QbPpSsyI21BnAvutizmOHlfK+ytO33qmiw2ZB50zXeSycvvYREANqAZXKuW4VeFD",
-	"3Ak23NkZYOny1s/gBJwnmzJtnPByQmcK51QNjrGMgJWsm6AqsEZSqAGtWhmg4s70Z9AYYJrLaA9DeKW4",
-	"N4T0eoe6oxs6f5A56gaVhhWiW2ZkIE/N6TDoNIiqiBt7HIOGXgNbLzotirOQVhkR1Gj5Po2U8SuiJumN",
-	"RZSMwnl3wFgPEf7JmEcihuixvJPW788bh42PFy/LZkCBUoWimhhFrEktm4RRdxAz6G2jDHNsmqtsWSA9",
-	"RH6HbxqHu1mkVndnVUaZ+sb8ffvZa1gr1d1z9W9e42smMfdZty/EFRYBTvpXXbXGbuugGOR9YOvCX9pf",
-	"6cSMW2SRXMZTbHMJ7sqQRvnMwG+khaiz1OPkMlLBTtVqXYkwl5s2inR1RFafeE2dWP3wLZCCqwrBPvYl",
-	"0GVjoKuFaDR5/USTjqMQKUdLSxGsfPZCiCtc/Dom2gYNqHzwL78QiyDzG5se2QYMLk0Gpd1Xn5cy0yw2",
-	"YenL6lODiv35S9vbqWjemxGOwyWC/kDg374YM5lZAOruOFDTebT0qH+eioS+UQNvU+5V5fChmG+UBw8o",
-	"5H3t7RQKfJ63Dw46uzvPd1oHB+26zskCND1NaCiGU60+pGXmIqH5vU95bRlYP1q0MLuUfunDXIEdD/da",
-	"v8dsZBUtLbfbgbLuz2QHkfw41jqwFsdVUh+rlffwfk9Y3EOB76ECECqrIxmlmDHm2h+RHo/8cBqwQP+A",
-	"UAKMAIxJdRNdPZsXSA6wSmA6PCJgiBYuOIvNfEifhyEcC7zZKWT05FYoex+zxAU8574FMLjcXFxNqmsm",
-	"VYjofc4YUcvbq2iukh7DChOvdck8KM/tz0s2Kfy8u3NVdX27OKUx92Mh6wrOUu19gqh2eE2zRbpeYR1e",
-	"XghV0rUSmRW0LS2nBBanJHzMNqXNssGAgaO5O4jFuEadRF6VBP0ayKWLFYGYGAjzBi03v6CFNyAj+EY7",
-	"xabQJO0gzYzMrOFaVc4IwnH+jR0cffv5a1KFiwdVExsx/VUiNlcTUtDyHERQ6v6uGxVDv33QOwTPWkxm",
-	"VlqOrDuLgpZLS8ENEdaVbCBeNoQmuwkd1lZPSxtcood0vevrqtahVkhZpTsTHhwRqv8ZKY7ks1y7+qLQ",
-	"y/ELW7HtX9VTbM28aig/Zuh9akApu340NShtP1wBp2NabROhex46IJ0t4bkMHvausYocqLFDyAuIodhe",
-	"Io3vraedtsdz+ohi0Q/Z2B0yP9jZfU4mOIIELKE8lG53oQ5vg7hO0GGIYFRK/2gdEZ6Q8VQmpM9ImySC",
-	"gLEC8WkUc/oxYpp0xaAbgxd+pWcNOAuDdCTIpsJHSCBMaqz0mP22+NhM+HIHYGV5AoeNbYowCsShLxEx",
-	"C9db66xOeIZLfWa2qdIlWqjEwnsnI3rFuj6VBq0/6ykhm2tqmWZrnTrjiE4mLGIBBmmUuoSl9CMxQ9ya",
-	"m3zUupDE4Oq6EoaER5OpgTxQFkKaxVCLb7xWp4mJJw7Goc/6i7PT6mQKuV39EKp4oDtAgsBJ0ujCpYWA",
-	"jbucl8HVAEu+cZsnMBfgpCBD6J4giM4SOSI0lMIkF48YDVhM/r51js/ZOg0qCqiTeN4FXaAaESQRZEa5",
-	"uiUDoYHPAOgtiefOt56rh24dD5Jl0F77ezvLc52y2H/5QH68vDwjOGDxm3YPDqz37LTciDV4MysL09Vl",
-	"QS+8YWTadwOGUUWJeuJktcepoER8EUTewVBcz1zxnnbz07kkszSFRl3bMaORdN+jdA+mMd+K2YApzYUt",
-	"9YDo3CLcAjuLHiMX+o7n6NItEi0ydu6k5f8yOYlJxgkdjdv/sO4szN9agMOn4yoitsI7ptcU1p6Xsx0K",
-	"ecCu5pRB9W7yiEwlu7fNdHvd8IT11My2VBAXpCQ65k/npD/XsEV5gE3IEYjJTDcVNXpNWuHnYY2gLgl0",
-	"6TUAVfjWhWb1lg4NVBloBk3Sw06SSs1HFECIfm211dRCljYfnFFJ0pFlmi8+ZHnjbnUst1DwLqdjFjvF",
-	"xglkFmoXhu6N9xvCMGLL8NLKQzpcxeVFb7orw0OOedR9kpiSBVo12I7WfHMr9sqHhvvnIuQK9miCA4av",
-	"j6f+CDOHoXpo/d5DpYrVZylXqh/6zNejIu8qshssY4MACo1K4dK6bh3DpbY3BmtT0GvU5GGXsRj7X4JH",
-	"ugL7Wa+anT6rZuX3GKR5WEFWV3atVQv5GPLOUGSNs7nAoZsNNK3ZFHCpjD4iLdBHY5qUoRo3KKNzSbBw",
-	"gO4wWSa+cRfX9n1l18QJyT6m0VybXFhscYSsUn1sajGOMu5JoWwyc9Nr6W/Yndo9tQR2zcIK2S8Sutzb",
-	"BcPu0dOVmoWP4OWy78YCKGwUXRjSTtufmlQjlAbimsUxB3tCzmXCxs4tL+O/l976gsa65ERzcIjFAPrE",
-	"N5KATas+ChgNtkKWgKMbRn/b++/zV5fn//hvREL2SO+/X779Wf/1nQtso5hQ+3wR1oZ++L/hod/91QW7",
-	"4fSg5GD7nISmOWQegLAa0fH5m5//vvWuc/Zy628/7lxu/fPF3vv8QnZa+XXsVSQGk6q0YHvKLuOcRThH",
-	"jzCKWgwq5zKhUSC1u9oG0zSoYnotpfba9w6HWAMF8TwtZi1WT6nPHQLUYHmUyzGBILY7VfSQwwNwMsIB",
-	"jU0lKKEldO2aKCH5XXb8qNz0P5dPqD1wYZhOBRoBYMv1BfGjuykyE5MpuZDVwSA4YyrdyWVzpVhg0iOY",
-	"iGkbZ+7SNNTHynZTdIur3aJL3So4VTctJfH8IlESaDh3H3EP+j7IHtZv0lyXiAG/AXHLbnDhHOgMcbAr",
-	"2GrVmf4Qi5lOQ4K7irEjw3JwxkdQvvjqkg4N3il4xNDWUrc5EFMl7X6biqQQdmqvefROJOFzEbLKPFQd",
-	"asGmlsYnORuJ0KiWR6R3sxWLkMkeCblMpOkAZ5ouqkWrPWiSXiQiTF1V541PltAuUD1e94alCVFPI30O",
-	"qbRS+2RHLCf9TDkZDcYccTBMwy+vcc3ZDP7R52GI7gj1YucJXmAM5liHYBzm45j6Ix5ppVnMImlKY+Ta",
-	"wEsFcKWAQ0FFkGaHYzN4uqyrYYaOpM1Kf8T8KzFNHi0Hdv1S52wPnGj8EOYzY9JaJaWxaH/nujV6+fNf",
-	"D2TogWr77i1xNN17C0BmTUMjv513gnfMhXRrYL44ISDTG3G7JNNtbVJdhKRxF9K9dyKsC8NRuiGOkFa+",
-	"hLCY+LtCsaBcCZAyP7XlFmV+/D2algWp8jg2Zn4S9wC7kd6D2lgbT0s6PMQVc5yKdGuMx2QQMzlS02dS",
-	"EiCLJsGEBvwGPtLeKhqRH5Nk8kHpTL4QV7x4OviYtMUFm/806v/g8w/8p9cffz9tv+en8nScTP55crp3",
-	"OpY3p1GrybZbTb8TFpooYC+K1drYq5d29dJfMBpjHqnUMZRlKTnl7jC5tZQ2Djfsp18utfnLQUVz5z/U",
-	"6NUxjRIeagAOteEsCu7erWO9nurWPlb05Ojh9vZs3Vjv+Gd3pDLu1m8RXeA1uXPITa/QdsO8xl735+rL",
-	"4BYq8FVZmDBZX5owuZo4QYPlVRRU+opnVCqCKEWNGP6mHF1h7oe9RyNPDIjUb7VwhMsv2L4zvk2xiBKm",
-	"5TwTPoxOoxUFxTu7kpxGQVX16vrVqner5s2XnVYXWzfJxUjEiTqZCDPTI+jAmJXjgqmKnRljRsYsZspq",
-	"NalSd67Prqh1XVjkiif2bkDXKDvOOQqPCOMAhNLzRcB6AJuc8+D1FnaX2WRTpZUa0yzsOPQ6FmOrmYzp",
-	"L2RxlFUmukIntE+fbjrtrU+fbp6/qvD35nGvV/K7Ovoh4fqrCOTjZC07zKTUkh64XVmhGSKLerVvOD5A",
-	"6SJRnfueyg4HxNAdeYGZyRLFD0etVbJemPz6ZlmJAeSf7DzthE1WPu2zWIgBRhQEmYspuL+r+YDubAnt",
-	"ibS6PaIWcJuzLcPqLH5FLlCTx28GR2Nzl3cxc5/xxB9laGDrgGcMBRHFPnorKPSlY1lDmS1mRi5UC6ux",
-	"zyZ0zqMhEfGQRlwCUv5d0neWWjIOJ2se6mwS0qhbREHIZ/UwfxrzZK7bWXav2LyLuMKd9l5r1HC3J5RS",
-	"WJ/B8d4+KnjaapbLA7hQ052vi1SwZl+r9PBqoKSZ0U8KXc1slA0Pbia6tqMXJ76mg3cwjRFvb4HnNr1m",
-	"tC830LWnrrczJWJX9J06nJtLWYilEqqxK9ijBaKq7hCoc7wCNoY8AI2LOmFCbaBuHFKMVt2VFU2KfXqz",
-	"py05lmlMjV9vcdvRM1yA5ENoEgrBVIeGUXbs5We85LHJKBbTIWY484BFCU+gFuGaW537TRZdFM5rQFoX",
-	"upPmplNNdOagN+CpRUXOSR1NApU6Vp2P6VeMvaAxh3nuSH9wUUwNr2+BNIpwdynQIIOqmBGXJBTRUJfS",
-	"cvS4jGnAPNJrj3pgdew/32u1Rr0j6CkVA3VDlyFITPNZk0TTMMyAgpsL03Q6XkMNp/2so62dfoQ9W9ve",
-	"we3ou79af41zf8n8d/K7v7obef9x6L2KiCuya46JnMoJeJ1saKtQiCvSnyZQqSdZFHgGiFoZHVbYQbs2",
-	"U70nfVravyIaOj2eOK3NRz8KYuqHcf/HOrfhARSj9XQWvUPuo+WuhMHz1ydke3v7wCMfL088QtEhrau3",
-	"YsZMD2UxQEwEJORC+fQCDT210dTEthI+LhdceY2braHY0h+qacqEjqHLH0TLjqcBh0qtMgKcL6IkFmHv",
-	"MA0YeNhXl1BgR/r26WGQktIkvYAmtHeIaIS6ebEi1iZ5iV4Rkj43nxkLnylSpQl1k6marq4rXJFMDaw3",
-	"glwTP2YB5i7JQwvItRgeSncG5+Q18Odoy8jwqvv853Hn79fvd67Ofj84T7bf+vu/BNmwtPmuDOUq3jML",
-	"dPvQPMuasSP2Yx3hQmrOnfdtbj1LEFEm/A2bo41QWJ0jRBSzFNZB7Sp5a6Qn1K0CyrsvxoDjAoWUL6jk",
-	"/oZcDvbmuTwckEEFg3LUV97lz/Ur5y4B9jDNK6VXCJ8MNBfyfkxjzuRRLt9LcwLIJwbUWWu/iqm/rdYy",
-	"F7i1aKfuJCbcd8Kkqy8eojceehLEpL4nQalEupiu258nitB32gc7262d6r52aeZ0WsbRdfXMU+fQOGzE",
-	"s4ZnCusPd6AkWZ09TPl5Z3TnTnj6GN5/OH93/LbxZxM8URcSXhHl+q3sCkRTLp2Mh0wmplDzkAA6NITj",
-	"0m1fHMnOyHBhNPur7+OR1UHcFm/USv0I8brVeNeZGnib3cnqeDCOaJJT1JCHsZiZZkZyFPPoakkV5tLD",
-	"s3hBfUv9Ifv01emvDJu6ySbXOSJInWg6ucGCKDF757qQpUZ7QB6VTfrcfffu2msPduYFTfyRy9yWM6ZB",
-	"c/pqCBmyRc2YyyoGluSRgZgqW01nYIJsIlRescCk+NdKk0PZ7QKCVapENKxo+4XsJBBgNLIbjggH9d+Y",
-	"7+NdUbliOi2bqSze6h/WQDaHsnrYTodpKSHJ3cj8CZ2P1Toan52e0PqJibn1j+nNKf6obdiq+buwOVCX",
-	"+NuU6a8h38/hUZXVu3SHVGBU5IyFJQ+hHxLpoe7R80h6J0nveWfUI9+2x8pq33++1xohLo6iE2jCZBBh",
-	"v/NAYSW9eNarbP+YMDoupBAXdbGFGlZeR/rPaxXpUFb00lIt48moL19xb8jclb6TPmJOx/vKdJMV9YXa",
-	"oSCtq5flIJS9Ik4glsBC/0noMqnhhrJiLvU/kBqhW7zxco17/fiRmKwUP1JzW4axkprJRT/lcFXskFUq",
-	"rzX4i0P0J8aeX6wzFsuZSwkG8BhEC0nnV3nKy0sH8Mzvr2KgUhV6gEKBVYrC09IbyQMGvC5VnJvYx1Qz",
-	"bDbgN0ZVOxf+FUve/UxipttrFHLzlxWIt+o1XFpcEJ7xPXckFf1kUpc6lp28HvrX8n+pQTkIpJnSzxte",
-	"Y1bh5jVsyOW08EcZxlLaANJq1GBekrpdXp++/tDwGi9fvT3+R8NrXJ4fv784Prk8/fC++u2bCIXASWO3",
-	"GqWL2fCoBXXKcIb9vIbU3tuvFTz8w7Vn/dODU0Pt+Q/xqrhCbR+lM05+LmaS9OfKauEi8BR3iEjAxywC",
-	"l/sRgXJzMSC/s1jIXFi/SV5ds3iOGGkabbKn5qWuSVdHg7Eom0c0hGjsQMREp2iqxzdJLxEJDWWPQBoj",
-	"YCmBaCzDzeafuyTCV4Zkb+VHDGPKI4hRzeEvMZ10+/NMwH9O7f5fvzTohHd9Gqor2ei0W7sNr6GuWXcs",
-	"uzIRIAahlxDcPSgBarRbnR1EVscPlZ1nf+qLKMJN6OrwpX4GG0+SeXci8G2tWosxvN28WgPA6w/Nq+HT",
-	"mCmCSGecCPvJndKTtdKUSU9Akd+5yr3JfJZ7EXy45xq5lx96+7nONBSRgGh51KNYf6PvYd8cSc3FO1Iv",
-	"9LEKLr6+N8uqvOiQ/QAjb+3LVVNlhZ+/NDzIpbuupgLD887FbLNaMFJtvV3L6HfpPLXxI0tqtkarT0TK",
-	"vayt9cqHn77VW6Ch51+5FESNXPDfmUFKzykSMu3zDkoFNIG1NAuiaR2/1NR8SPqh8K8k6bPhFBqR7ZA3",
-	"/AWM2YN/eojiSzP9tZht8Cc7MOyglN+QbU1tc7u4dyv90BS/rvQTWEHt37jOpvaPc+e3Qmsg64xX/9Vq",
-	"68uoZKUOQIaSVv7RarPL0eLqv1rlZaUmQtkhFDbXoj2bpnIbk19wfiGFCXrWvcmTTOl2OMnROsNKfpuJ",
-	"NjfDBZVbadpyEvKE9Oe2iZ56RVLtTIsBPfUrBtIAGgQDS0AQZpfVbonpsr0ILhGTYIPWQdoJTE3QI/40",
-	"ITwiHy9P7PmNeTQFmMaRmMaQmJb2CayehBLOZaxTLZaMQxEnAdJB/emLcZ9HYPGYeWV2ixUzJMfZ5xCw",
-	"Sb8C7NY+Gp3CADEFgmF7BzqZhHPyLUV3zYiqTxG18LvshyQR4kmJpD+6sbAJKaevyYoZfE9eNsKVX1bT",
-	"iOd8YvqHP4JAXc3aUIxtyeAf1KA09PyQ4vou+T0WOv6STiM4bj3tYBUTZb3wyH+IBmJbX38gbQTQWEqS",
-	"V31eiieu0u5KjV0hnvg3FvMBd5WYHIehBhWXkETPTCtHxFwwRiHRiBMxg5FyJGYRgSJlU2iyMQAjo2Md",
-	"fmksy2hfL5X91gGSpPlgY8TCUGwZdW9xwu4GgJWMQIfX3id6krWpCztnSDllwRs2f1TEpdWF0h3kxBOB",
-	"d6olHaqD5rXxnbLllhInq4wdF2MDhjJfA7UG26wZYBfJh9HWdELGlIdugJqdg85++znwZjc6yXrIE5SH",
-	"BnpiFQCSCogPeGV5m6yKrgv1HJxfn0pn2YMupuRogCFrOzLVF2mBU66qCZoQqAc3DvVjc83yQNFFklPv",
-	"hX+9Nhfzp18uS4i2xxaAHR4SHBCPvBTJTsSk9+y6/YxOk9EzGNjTBVe6gCdfR5VNL2V5+fnp53YRCc+F",
-	"JW4h6B2myHkeuaBjdsET9peLJOZ+4pEzmoz+YqYGaaURwJXAc9MEQBlOuc+6+rXZfCgYIo3bW+hvPRAL",
-	"GqypkxIDcgFPUpIRAnAhBK4hlgrZBZAZfahbmXlpioKJvKP/YcgiFtNECV212zxpfoo+RVsY9yM8YWOw",
-	"i3s86Hmkl6UVq7+yvGL1l0ks7jUJhk51AodPI4BPIZ3/291GnwfwHNlU73lNeTiN9WR6yiDnPhj8z3RL",
-	"t//5lxRR78jAySjRD6kzTXKss6KQoXwjdYaNGrLT2mmSndY26UEDsC678UGz6Ck59SkiunuJR3Y6B6Sn",
-	"1t+FYLQeoZt4kI/RVaTUjAFWPUPiDvrCsxSUtG1N0Mz2jWKutE/jmDNJenbbv96R/hpQkBSpsChRi2YB",
-	"ATUQfjYnvXOasLdqVj14R/b31pkIuT/vHcH0aRSoFe22ttMfZu3+emqb8GVwR0TE8FBxKFVnIaIh6b26",
-	"pMOeB9STYsmXUMTVAs8+XFwCnrwkvdOAjSciYZE/33rD5j2PnB1fnvwI03356u2ry1dkJCIxjUnvdLD1",
-	"jib+qOeRWcwTJuEZpBfE8248jf6SxFPWO9IQ3oz6IyYNhL1anX7hjJrdoPaqerrjIJQaqSWTH15d6ipw",
-	"SjqttikrG3AsFDco6rCi3s1WVoEGFJb19qNhyGJkfYekN5n2Q+73TNcwj/QkCwc9vG+JIH1GgGA8iHGz",
-	"UDKi7k4KcQ7laBIvGSFW/Tr1k7T6tYR/rs7EsLSuelIPpp11+tA10VReSRu8AbXoXAm4R6h6uhQRYDWh",
-	"xytiGYR6IDTqviRjGl+xQM1eTUxMk63xgB4SfVDpAjmcD9y18YB2WRSLcMyiJC0q75lNlgmbbE0n+hHw",
-	"fL3VujkyzAkyLJSOHx2mk/1GGqTDFEse8wzauwSdkTI9bS0vQEwAraayQr+/d6QmHFINETBkicTpq++7",
-	"00lu4tBOx2eRtOu2jyeKPrc6TXBhxaEWJvLw2bPZbNak8HVTxMNn+rfy2dvTk1fvL17Bb7LGlg3k4A2v",
-	"cc1iqbObmi0cIyYsohPeOGxsN1vNbbS+RiDAnzVnLAy3gNae/Wt2JZv/0h0VhlhLoLQR4KLK9Gv8wJKf",
-	"ZldoKsqJUBNSgzqtFmorUcI0PpTFfs0TUf9Ypp3A80F0lUUWAIiQd5j/46u9QQtvwK+ZOb4mZlPpLGL3",
-	"u9LJP9NCI6ffNA5//ew15HQ8pvG8cdg4g7uK+A4IV2GpFihuIDtf53gpOUyHUDmhiEXpUjZbaBw28PLD",
-	"O00/0C9KJt0u2ndoantGoePxhMYUWva7uv+fWE0rteRLNQh17pn+oBuAlpBW0nPK7Pm88FsFfzDXavh7",
-	"h0V/+3kpNSXsJnk2SsZhflKfpq3Wtv//BcKH/D81AD5i+AVcDfwgP338+pn1fcNedXF+t567wys0WAYG",
-	"uXma020vTDPaRZ1hLXobsXCyhN4UC5vwLUXMldT2lssEndmyTGyutWVDwCJ9zcOExWfqw8atV85nDud4",
-	"mUyLXOiikdLob1PEXTRVLupLNOrqMZAP6gcI9lb9aoNqAu0CoX6M2znEFXMpGJn15pOz0RfNyUxDqSCV",
-	"U4Ava78bT/Ei0ZgaS09P8ZcL/jvLzq7GDyDFRf/i8z1KBlwMJMlXXso73MT07qk3pN1VbG5u7k35hl2x",
-	"+WHMKDrrhXTcKaw8wyWsfKlexvPzaVT7UH6hPKk92NK837C5fYxgZrwQwXzDJ6iL8G7zHgiN3n/P1OOi",
-	"nJfxnMTT6NDS5pWyzRMyE9MwgEaEShnmgWnmf8UmCVBap9Xe8AR/4ckI8T1cU8WtA187NmSHbVIWV9XT",
-	"9bBnMObWa7wVOLll49NxehZ3ulE4bQsGpv6tAhOvJLqeUUwJfhaziYiTrZDRK8B2dd69cxj0Vo1Z9eY9",
-	"5O1QE8Sp1rsbnQ2/2Wd84qQ6AF/xyGzEwEsiYrgEPCEjEQY6O18D0tBo3hfBXBnOyho1LV5HcH/AISCM",
-	"nswjbVFKLI+F26dkN+o40FIrtVq1YarMOao9rJtWuXDr9VpsHHyoMlfSWetRtWi3Qud69oUHt2lJCSvT",
-	"6kv4fE05gT+rz/oH4EipPX59MVRWC3YczepEpDmt6bA0iJkuaGySX8A9o508vUPdOBjYsy62CTYh/HH/",
-	"wbu1Lq/yKm24TRzr50eRka/VHVhb7GxAhPzAkvUOJVXLDBZF/lSwDu0Ped/uS39LMfqeiP52aalt4LoD",
-	"f2taBvhYFHuiMVDvwElcwsNSfZQsXaT1qO//aJR9F4PmwSkTjyBokhe6hS5GelDGsZuE6EsKCo8fCv1V",
-	"lpsjdbKKkoeA7KeRaI0ehYV0j0nluESNVgn1F9cYGt0goYtElwobQnfc/zBAvEzomp1lcgxj6qfJwFwC",
-	"/orarsJVgTf8eVXuX3bgTivKewK2fsRmGDN7msb+ZTbFQwu4w0v/jaaKl8F8gPnkoVcTrSiIRcuvzV9w",
-	"ziahurfIVfpz3fxKRGxtzjINeLLFrgG+aqHfWw18heNW5QSvYzGuffcuxUIHuQ4cc0mweX6AGZYulzAM",
-	"KHqkV4nPHG/9E6IzrvZQFdNDv322ewvmpvHk1prZ5wxWwx07WrB5Sk4GiC2jp4uB+oqZJjQesmTBNjqg",
-	"cavwP6o28qv2vqcX4/498L/kzi/XYNlTnECpTJDTm4u1Bjxx8AL4XFuBDmaQahnXaRagW8vAdBz4kQ0/",
-	"oGSFTupJnVg450EsogQDTWrQiMqRR6TQIWRtoHiEkpiNxTUNiYgJjQiPJIuhTolrgMMm+YFfM6I4re5i",
-	"H4ecxWniCo9IDwL4gCKOSqLiG6EU2ncFqqOWeGrvcOno3fKnCRGDAbw9DPEzxTsTFhEasVlZW8J8yTyj",
-	"vBeNQb1BJ2c+tLGZvprnxVpJ75wmvhhvhOhPRsy/glNSpKLog6e1akCx+tjWpflk9AxyPLemUSCq6fy1",
-	"iMlsJACTZCgweWkMfTX7YpoRLpIx9OgIOGIbjumVTq5X2rhpw8kl6VP/Cn28isLSTqMas6jgj4kC8Srt",
-	"NvdUXfUwQzXVeoTpcHaqH0fsKL8j5rTTXnbXpgsruQDPd64FqLIgN+8GVxPLTlnPaGw1Vl0tv8WQHo+u",
-	"eUKR1VLfZ5NksUGXdpkGOstNQzE0MPNE5DMs+n9OAjqXTYJQnTovTUIvF5ptGFAgOJeb5BeAhDdEitB4",
-	"6cZLZpL77FQfPQsemwPzFNOENDmrp1+enI9hqafp4p80VWfTxGk/NNc1TcmdusWYAYhSJGbISiQfRgzC",
-	"MqDfGf0AbgqenUnzNo3JN3BTviilzKSh//r5NndzcNNQhpuNTKeqJ5rFsu5+jUIhrrawuMTtAXwrxNXH",
-	"yVdHfDjthya+7P0fBgOo6bv1qjqdjbDjk+lSlDXEv+YJC0giNs+WLyDna8Rs2gJolbRMZnViGmOvZjcT",
-	"PtbrQlarmKyVIRsFZJck2HPD4puKjXZa+IX6fCSmDm9b1ij6KdNjNsunwwUvDM+7Xy6XI7zXPOJyZKVD",
-	"p8nluXzw9SjQCM6tmEmWLIplwAGbzsbnMPopU09+pg+cznEiAnahnuIgoVOtYjoVH08nV4CnPAJhNaPz",
-	"zdPUsbzSNQWQ2JoIIkvq7SYI6pkvogFHFMeKtDwc8JUSlp792kaI3Y8a6qFY4rZIAKHLMkc2L97K5k3K",
-	"Z/Jllto2XIM2TJ3cAi4DAwwD3hwZPIa+rNvmp9YLWuYoJTAVC3zsAQhwZbDrr7ASDUDEUytoNhIhM0Sx",
-	"GUW6VCxZ1KZf3aSOhqKQ07yjuML1qEKLtUWK0AwK2wzLRCsSP0uJdciSLAyja/a03xI+SviYVWlCX4Ea",
-	"9PXpQJuUp+8G9HhGlWpf5Qa0mWjMh6MkdQbbqnGxiyr5QSgxi4WH+Qqz8YD27oHLoiF6h4uiQVHc/FM9",
-	"/sM0uS/GWSHAYruqWh3AtdB150mO4Q1FxOx0CixFhEO5Z77mfSmwNj03mQqadY8jb/27uizJjAcV8ndt",
-	"NZBLLDdtkpeCR0PCEy0CjA9N8Volh9087OPkyfOwug6Fh9HCjx1q9qFWh8GrSAmwE+Nkr9DX71Mz19JV",
-	"vWZNAsUi2cWRhlLZbTLiEncgX4Xr2TfG1O6WC4xNZW6TQCAYl2LVKSslNxUgZVpO2OSp0zJO8YHl8Vt+",
-	"zRbI5EvraDCZBnJnZpsIi53F4tp0tVEnOBdTQmO2nCYlCwfQmtkqOs+ahmVkOuOJP9rSTtmFMYmJMioh",
-	"PIBLBYCg9QgNXnppHMFPmNzsiT6lcIA5A1CyFZPU3n+dOrRh31iWhg4aG4/SHCwxUBRpoEPkxsgyxcly",
-	"k2N1t+0meVNE3nG0gobIFdonfRHMTROKvkC4GVft4qW2sR6SWG+2ZrPZ1kDE461pHLJIycegPgXl2pk/",
-	"dAoBWKamCZKTZWq7/D32rUE4g297JwAJcYIoHYckElsA2tf7Duh3Z4NTBCICXIGqGZr8ZC7R4NVTaD/g",
-	"FABHSr/eM4nPHkEgsABUBXBZgINIqUZaU0qBAEVCaBiK2X24rVInRVbaaMBSRiJOCAJTraE8lbORXDk4",
-	"X4Hu/Tj5OylG5GIHwqVJKTMl+p5udtUDEMOehxDO+k+EUtSgQZg4jLA5Mav0RZBeHqSrR76tC/v13b3F",
-	"cmy0uk16WX0hF2TX/sCSExiwKrmqX70TUTJ6AJcqzrCCFfV5GBIpyIDGG8typATQzomvt8bsuHqXbvhb",
-	"2HT9TT69C37e9OX10u0/kdcPcAKA2KKnkwG2wOO8acQT77cpjRKezD06Vibmp/hTpBZG+yHrAqotDOvu",
-	"XHnbulvXfksNWhGpJQxJyCMmm+Q1YMCqP3TyP3QJ1PENX4TTcSQ9MoP2d/pem8ROMSBqB97yCN1GxJ/G",
-	"seKeTXL++oTstPdbHvl4+Xprv5Bof4IbsvWSy4mQvE4evesnm0ipLxObp0y1k4u/rU90VjLKwpz6U2vc",
-	"EvAiMKas56YYMVqsV2VvG/TKFdL3KrPH7dffAyZLtht/EFwWK3PnYbBZeI6eDPFigpirHAS/KQG0lBk8",
-	"OOXQUx/y6EpjAFTkGv6i3anV7jmAlgZHCOoI7wVAPg75NZNkLIDJ0AiTaEf0mjXJcULGQiZku2XSZ7Q6",
-	"aZLfd+FvETH7QristTtkfa1YcfY4SWKPAyJj7erGgGR0b/jUIyxZtPl6s8UTP8XEta+tTAynnfnd+vOi",
-	"3rqUJ2CVmPo2dVfbrhg73bKM3FHYxEQi10CGoU5UxJhpjHwB0kNZoGTJXEJTNDWF8gVGCIq7pG2mP32Y",
-	"qtTa6B4PhuKhXhPEdKZrcaydXJEyFoB5bPKAPj8az3oywB7rnVKVPlqESpAsChY79yM2s69vJumP0qIu",
-	"3bY2f7/LxeTwsqd9fR88VWkxEV6AyHs8GrzAHuu5vP0h5evwC02K2MW+inW8Y/eJoPuOVTkwEIT6MXda",
-	"CUMLDpvnAiY62rxSzGQJsM87tvr1u7Mo3Lze+449DujOMlJ6koA7swgBxERMQhoNp4iZXJPKsgucSg9c",
-	"2VbaW6MqTRA8qEPBpKlIghQKbaaROuk41g+KmR5rhZlxR76Sckqc7FPP0nGcbWXiDk82l6/jyp2vVaK5",
-	"nKk6LZ8y/aeJ+dVXIAyJQSbJanx15S9OMGFhqEEd70LSZ1mRwNNP1V+FsHeqlVNnon5huzeSor8gKX/D",
-	"hIXlC8s5K5IOXjy7ttyiJs9AemNFibp+0wjas2bCyXbflQkLJ/P0meXjRFSXagJpINGWeo+vDRRZY92A",
-	"5/rUPR7QLUzwXhwVeTegr/WwVcntSYcD0nU9UDQA0q+U0pdLrt+EYeHkRqeJbvkEIQGd66g5GQs8A21s",
-	"ql/XE3Lg3E438kmzo3SWq3jk25t8/SvTKGhhzbbVHksdxmSCvZia5KLY//PudPmCDbHcnwZBserjDkxm",
-	"YdZgnvNYrq+IzbZiBpBF8y3F9OSiCriIzc714BMY++Sr4PLTrcLpCaEPPHbruRY8uJdzf0evUP6Z/Sa+",
-	"3sPNypWlsYhfjJALqUx0u3pWmBUZCtOQ3hV/WJ/7pL/8qqIPgMK1Gb35HB61wYu/gAqKynS1Gp3SBHZD",
-	"VkQBecF5qshwmsqWXKXS/KC08rCybaUS69Y9vNmdxJhpIaDBRmJGRNQk5/kbDi0yN8/mDCREEPBoWCTz",
-	"DPEO6Uw3GbsnmYdO+YVqth7zx9KxYVEPpGBjI0loBGkQb4oIRqvF6fTolHWFjF6zxXViOeU505wJtny3",
-	"MLmylC3dMgRDO4EeZdo6qVE80d1XdUo5TUClxxpRFJyzCDLzo0gkBGZZZoFv1cdrVvJsLNOmjg8pDblA",
-	"6BLRtGg011kKl+XUZVMzuwk6Upu0KukU/PFIM8s0n8uNEIOhBY+EXE2c8hAL/8WERTY+O2hQaOPp3jWo",
-	"R+i/jiwlDGgJcj9cMWP1I7zVq8tQ+NkTUrbOtSpV0rcg0+1eNa6x2cI7ZwB5C6K3dz+m+xcOTzrZY/Vj",
-	"KrVxcSTu6hs4VlaY1UkqwxEZeyRakoOZ9aIq3lqCJsRIkFBIpVxppIfMlSOmSZqvbBI2HdxG93lQrMMj",
-	"IjLNqVPPkdanHNioOqT9dXCJ+4iCqyU8ViS86lJB4rAWp08vGg52v0DVbZPsUYvltHJqsRL+Phu2iYay",
-	"X7Pqnm7FA2nvkb315titD8snn35Zq6Vpup7/2K6m6Q48Tk56dgBPt7fpwjl+5U1Nsxu2+gXLJw1mP3r2",
-	"JZI12kSuf/fSX/7ZLHIzzSLvTgTVBsfmjvnzY/GhJ2N53OGcanWS/ANfyXuUnI+j0y+k2KffVfK+5M4z",
-	"BNW0FPqCgmq5zUCtiDMwdB4THkgP+9Bo46JJTsD1qDE5NHZXJJS1OzThAvC+hWyQKCva4WXlMkFElU3c",
-	"q/x63vAoSD3bak5Vdb4xk2Ia+6xRJFKvNiZM+AFIylV7fJpI0le7oN6mRBskKIBOxm64rGxcBf9ZNCO7",
-	"h1Wr9R/dwwoo6CEyk34ZCeLTiCRi6o8ApX+CoEsUIUVyEbHQdVmpH+ajJuVbGi5pZacGbPy2gKctnoYM",
-	"a6TYDfUT0xBuEvPI5xMaVtFqOqCxwpU5S390u3A62KAIJnKlr7S5sTVudO3pnJvf/AGuQ/iAIUQ8JHBD",
-	"uSTX0muw2A1x7IcPoHGt5IN4wnX0x374OM4KdUxP101RMbuv1EFxDMmH6trVu2bLlMIwi9gnTC7BytQY",
-	"6FqtGkwj+CVqgCbgMZUaUsNCT7PhQzF6MkOlMWCEOxTDSwaCbjOW8b1ctMtHAR8MXzKfL8JrDfT3m6pJ",
-	"mtkni7dWvSJgG1J1HJF/l0vsYeSA0kruy0pfX8ZsKBMyoVcsIvRunV9S2riEaGyE8h+euhI3qvaKPfRJ",
-	"f354sfhkvGb1hUgtJ9l//CW9F0HzOE60CtJ9+u6zTSlGCMG8BfnXw4XwizDwBMdt3C7/BZALcTJV5q5V",
-	"Dr+eAwuX8NY8xmGPX4KjIxFkwMOQ8OiI6BMzmKqV/dfVD2vb4fAatSeuOZyISE7HLNbordWT0YiuVVMy",
-	"npp6U/pBja6a0hs2d83j0ALD+Eaa9txKy75G5GNd1Cp9MUkboacEWNl0f8K7V2xe7GW/8BZP+Bs2P1Uq",
-	"2L3Cq9pXoAoV+25tjTOllChZNDcQ6bqrhcPzMGLhpEbgp+L6A5EsdsT9gEPuX+KdxWzAb/4YeTKwaQ/k",
-	"nvJzDMNOlNEflKkDvqjlmfpBc5H7Pvw/SjoN7NfjeKfwqJ6uf6pyfl97Ck3+Ata/f4s1M/zxsy/w3xq+",
-	"g4e6qfCePxNvNpN4c0fSqfYvPAY1fH4M5vZkvAzrHmUtn8Ofl/v+pPXjeB4qCfrp+x4eQt49C+lCdwQq",
-	"2HT4R2Nxb2mlaRnSIenPdTIGjQLy25RNN2JG/ChmZEDjkiqj5GOfjXgUrMrOKs74t6lIaM1ii59x7APY",
-	"nU/ZkIRdeAhDcqyUosr8Bn1w5UOHLxYfOhDs4kO/xCEP72NwpOPgdLNSuPmk0lUFCWYrOf0u1S+++tQb",
-	"WMpDJd8Y0jCkqD8okyJ8Ucupcam9tX86NVY478dxauBRPV2nRuX8vnanholo1Lx2i3U7/HGagNNXVsOW",
-	"lgbui/pCDfmBPZxkePD7ZFb4KDcKXl7d2RMkIGQ7QfJ2VlaOfcfgG8yC30hbWpYQjHS1vVarZd7f/3/s",
-	"XW1v2zgS/iuEP9Op7E364uI+NGmyKLbFFvH2gLtzrqYtOiEskwZJ2TF6+e8HDkm9WbKl1I7dbBaLtpYo",
-	"ihwOyeFo5nlWyEWHN1r6N6vgD/i7hjvtqfYIeM+LO2037rTHLVrVXrRDKMHNIXbTo/GiNRzBWs6zl6m8",
-	"v13sMM6zSj0+fufZPuwqt6m9mlGlyC2tTn47X6GhK/SdhUPA/B+t0HBKV+kPcCtZouChmEwU1ck9SDJj",
-	"M8DjUFrIJAVuOJFi5p7RYvgeuurCp5dAGKaNTclmFKNRrIvlEYmUQJxIKZaIoEiIadIuu4+IWCPCV70U",
-	"3MYCFJ+7Uh68myqNvBgsQiQA+XkYf3M0tbQGjqvw9ekJsidW2wbKQ7jZRV/YOXQ7gdx21VrrZ06UsvDs",
-	"M1OBQ+gyy5FCeimgRqgoYcwwnX+PJrEEZEo3IRVaEqZP0GchpkaYM7GgAHFmBQ+tdseXEYsiGiLgdwxp",
-	"xBZUrspTDb94Ndj/kndNSUhGES0sfWUYM1Z4TprMHMyAw9XIp//xD5tdpijYmVLEt67Uh6+fkKQ6loCZ",
-	"Vxkblip1zh+Tkve+uQIe3o75o/vhnf2V+a+Fc5mG3bebMg2D9jubbNjbkGqYl4EfE6s9dxZQjinLt0Fm",
-	"gt+6BNQpXVXyxE7pqqJ7kMXaPn3T6RQ6EnRPiz3Z2lbrBjOtg6XgPaRy0tDNdLckVLURHsm1ciLkjOhW",
-	"r8W4/q1r28dm8azVe3129tsZNM/+DpLGMa7pLSAWrbXuyoLeM+XniOBVbbEFanvoLkTMtX/pFsU3rWhg",
-	"GDwPZ7RT4ifw/JkNgGjYY2iYLOg56Cd3qQz7CW5t8QT2KQ9df47ONDzi3DsnMiO9JwfLt6++pmPK5qUK",
-	"2Ad1cT6+kuNqzmeY7Ei5zJHdMM/w0AEFev1qoLaNLD7tuGfKoQ68WZI1eM4CBwgKYKBFA6UkRY2w6NgM",
-	"CstQANtRYuu5pYJosCSc7c9UJliZi2UlBzrj44pNyxxv2kY0rbo7Z9Kk1NbRpBKWQcM37PTFBdOJ3ELs",
-	"r4pHyWUwD9Ktf2wdzY0MmP/+bzC4D4L2YHDfDQaD+zdXNc2Y3wUFPrH0cEUXlOucWfceLRlXSCyoREOQ",
-	"bGos2JNV2vvPROn2pami/eljqwL34TR497oe8MPJPyrsse27oqb3+hV0pq20pGSWN7DgTs8GZQ94SDTp",
-	"oR8PAz7guVYX31tCFioXVLaVERrUqU7QMFv50DKzwEmLsAgpTXiYKeS0a9hDQ9OKoTkeEORmKEZDFsIl",
-	"gL2OiKlJoFthxswcudJ6Qinmcxrm6hn+GCQr1KDVQ4NWpztoPQzR8o5yR8Jgxg8tCWAHIxWJZVrlXIpR",
-	"RGeFpn21V1MfshUvnLTM0WksZjMjjYhx0Ca5Qp0zpNCU0rnjv0oQi2HR2gnCBdHjzOJhzyErRKRkC/oY",
-	"M8Mt1/OI8M2fur9CiWeF5266tH+bEARn9FhMJjkUUHMwNrOtxIUC219hhCQb0/ZIiOmWcTLlzqHY8xos",
-	"368nGDHzKn/iFVGI0R2NQutTiSK4VGsY3Z38ONYIJbK49o+MI3qJCspGBZWC3zcJClJULszEcwwamweu",
-	"bwt/8GX/7qi7eXk8UeCNGzFE0lHwA782mGX0B1DkuytSKywn383D8VHs/tSc79lhImkK0j3ekJrtDf3V",
-	"Y2sKU+vnZlbeX1CsoCbwyE9OvfzjR8acdkwBCvsY+erwhX2M6s1Bl6ijiVPY6UDWimL4VafovnfTw0Qg",
-	"bFfV4w9F2Os2ZCmsqn3TUeQOFMn5wnKknaAPKZ7aHYGP4b628s/dff+uZ3XE+8wW1PXsqamogTXMyxz7",
-	"qAqIo8hCzsT6rhkpdUE3knBgysM28HVu4Pa95OGfpsijB3s/bHW7XFBsxy55WE6aCTeA6o5JpI0WKkf6",
-	"NokVDVMyeE7vtY8vQbuByLt0rKqgIgk93cgD1gpOd6oY22jyPmnVTAJ4XZucvB+xj8JzR2TjOsXYZMxS",
-	"KLIjRXChXRnm+mRK/rQKOB/ThsTPhKxyf8GF9g2VAD/m7iF38LQVfue0EEy1eGpzLvFtcbOP4wU9RpPR",
-	"duVAwao19OlYydfWfL5bNStvBzoTr4ab/pmZb38uue3XE2KUe3saPrisRIxGNILAQtGMwnp9dcYVWMn/",
-	"EjFsAUzbiF9HczwmHC53ghP0SSOlidQuHAKAdglwTrbjObBdKkdBOykyJafclKxkD3epnAfmLt7XUtXE",
-	"R7w71yu4V8rNT8tVTSy6tY0HtQNmidJ9NBWQEVtCZkXHklqG0d2zuH8hU2pe7sKpG6xTOWLmGOKzNpgb",
-	"3x4VIAhPNQoRhScaxIn+LgnjzSAszlfNWtM8eMt1okmoIzzSDHUGHrGQj8/j857VsZI5dy2Wajd8LkRD",
-	"zI45JtX65B6vh7bApZOxWmydLhdq8TJjjnvG1IyHc6OdhsGZIzbWAkP4KfbRUd8ZH8gB7wbd1+3gXTvo",
-	"/BUEPfj/JAiCf+PkRrdwA9IWFO4EQWAqaBZKZ3YkaWYIuoItKGKc9jJZyv5wJKJ4xhVGS8AYJtJathNG",
-	"oxAKgXSuxfIEXV9doNPO2wCjb39dtd8WbPALK5z2R6bmQrE6nw/LHtmFhZ6b0JBGc9H/Z/OJbeqk41gy",
-	"vYI5OqJEUtnq/efGKNWIKDaGHzcY3L1+Kq8fYuxdax+AR2jCIgrpV8qGHbZwK5ZRq9d6Bbrn2lmsqm+t",
-	"QpxxPlo3TwYdONZ3FSlG9hSM8+cW/5j305c+OadiHtF8nEvK3gGRgZb3LZtwZKmnSzJ9yPiOcR/3ZAwf",
-	"TzmXiTcu+tfLELGJRv2Pf1gW+LkUt5LMrEEMlnQOMLkN1a9X8o27+B2mRGQ/ZOeY1xzZXtnbhae6AxkA",
-	"s3sWGCiRa1T2eILakIXHLivYpzzEkO+H0RJ8EcWUrrKnLtYQb7OY12VPuEimlM8+VjSbswSBTCXys0G1",
-	"Y6G0wghCBzNv87OsXHwhs/qT1d2QlangpZRC+oxBHuaQnzOvA6TnB5jSUkR23SbhjHFII834dXD+LI49",
-	"G7q7WeBGL/0YiSu+7+DWlK58EfNPf7mAN43X6BpxSrCAM7j0OJvIjXNJrziLKIZzGHI4H32LC8kTOBuB",
-	"hrNrHs4HE2I7JvbHTXJzXaA167sxK/uCRsYuWq8kPwwVcq8r34w0n1SCN7jFBadmX8AtseRlHX1Rv8ep",
-	"34LR5S4Up7ay5HpYOeIPD/8PAAD//w==",
+	"7L2Ld9s2lj/+r+Cn7+5pMyvJkvyIH2dO10mc1s3LtZ3tzDRZCSIhCSOKUAnIspLx//47uBcgQRLUy3aS",
+	"dmf3nGksQSQeF/d9P/dzLRCTqYhZrGTt+HNtxGjIEvjncxErFqvGCy6nQnLFRaw/DpkMEj7FP2tv6YQR",
+	"JYikN4yoESMDHjEyi0OWNGv1WsJ+n/GEhbVjlcxYvSaDEZtQ/Rh2SyfTiNWOa1QpGowmLFYn8OuYTthf",
+	"P9Rmkg5ZM5A3H2q1ek0tpnqsVAmPh7W7u3rt7JoOy/O5HjGSsBsuuYgJj0koZv2Ikd9nQjG57ow+1DoV",
+	"L30tAurfiAuqRkQMYA9iNiei/08WqHXfuHPT3tHrllMaMLkzfjrp/H50uzdv9z/tKDHlgdwRCRxMeVZ3",
+	"9dqUJnTClDm40yC60B+UJ3k5ixjhoZ4V139PqRrV6jX95tpxjYdLZ/sfCRvUjmv/byejmB38Vu6cBtF5",
+	"CDt0OuWv2KLi/acX52TMFo8zBXixmcVzIdUbEatRxUSe04jFIU3IRA/ShPL++nmTvGADOovUMZxiMotj",
+	"Hg+JiFk6299nLFlk04Vf1/xH2ml1Dhqto5o+HaVYon/+v53Wb63G0cfPnbvG963f2o2jj/9q/9ZqdD4+",
+	"+Q8vvb1IFpezuGoRIxaMCbthyUKNeDyskylLJlxq2peExiGQPZVECVGHv4MRjYeMxALGV60qTBbdZBbn",
+	"1hXiztSOBzSSLJ1qX4iI0Rjm+jIRk4qZXimaqDrhcRDNQhZWvXiQiEnurQORTKjSU6KKNRSfMO8u/ZhQ",
+	"XrVJr1k8zG7mlCVchDI9adIL6aLXJKeKTIRUpF3fb7XsKEKJJkUmVdWEh/rFtXUp9L3maDBXM2sxmz6r",
+	"uirvp5qtqrkgIZ+wGM60Tv4peMxC0l8QSgIxmVA9M3Y7jUTI0rPxz1TMpt3+IjdZrthErjXrF3YOtbt6",
+	"bUJvz/GXnfQ0aJJQ/fBZzH+fMfO1vr539ZpUC7gR+jRrduFVNC1iOZuwhMCEiZ59BauAAVtzC5iDFl5w",
+	"FOchm0yFYnGwqGZer9hUkYFISGePjJpESxqppZ9maHOuRkBg8ImhGjJkShqhmEhFaCznLCF0SHl8QvZa",
+	"R2Q+0tJSjajSXEZzHFkne50OPo/qe8qSEhGijM52wpl94xVbVPCj/UEraA12WeMgbPUbe3R/t3E0aPUb",
+	"B4Pd/iFtB51wV9+uCb3FK1M77uzv12sTHtu/2zlW9tuHD7edduPDh9unZx//y8++zkMWK64WF4m44SFL",
+	"KnbWDiNTM+5RBERxMkZUnA/eUBVUCQqtZVjmkeoVcGD6E8NPuSQTRmOgjpP02PSJAgXstTvVZzdowOtr",
+	"VZrILmgi7ql0csfw/YcPf/nXhxqKlXa9fXT3oVYhTM7jG65Afak6h3TA4xxA+niz9W/YpF9JFO8l0IHe",
+	"fEomMPLhp6RfYiczoC9poETVfK5YIOKQDGDMo+xPOgMzI82eXvJIVW7RuzhaAB1qRo48g93SQMGnXOa5",
+	"Z0EgwH/WnZk2ASK6SPnlW6uqVkws/b56n2K59T6lTzf7dEGH7Ip/qprMT2JOJjRewC5JQlHUV+3LlA5Z",
+	"V/JPzK/+7LfqmVbCY7XbwdvJJ7NJ7bjdarWAZZo/01vIY8WGLEmney3GrOoW9mJ2q7owD6WH9VLlhQ4Z",
+	"6bOBSNjS2cOv1j7bdDo4uYQN+O0yegMzBVlgnw15bGUfl5WTgmfmJuTws7bZsgopc9r4B218ajWOuo0q",
+	"KXPJaEj7EbvWhlLF1OE7mHudiIRQ1C++kyRhKlnoj0JGw0bE9JsJmFwVhAvfbU27ubmm9+mKJTc8YKdB",
+	"IGaxqmRAMIhQHPUoLCg/EXO/rhiYFJXTkvKxJIZ5tp2HFM9FWHXNf7VCGchfEpowwm5RQodaMqOqbCXr",
+	"1TS6jd49Y//45Ze/9/9+dfDr7VX//LSCggOtXlfQb6e1d+ijyispzpKkUpz8OkLWnao8EVMkFn0RLgiP",
+	"83OlQcCk7IYs5iysmCLT71p6x7xTPJdyxqrnKIzSKsn3ly+fk6NO6+mT/NxGSk3l8c5OJIY8bprPmwEY",
+	"cr55cimrZrlbOcsrRdVSWYO6Nx/GjeLeHbxpxX+/Pfz0S8V8pH70UgJdvY/Xokp7jMO6trZXWr5KbGP3",
+	"rsfwHoWP5fkX2IhLPT9GVeGSGB9Q1U7QKe+O2aILXGMLzw9MZX1XxAkJZoqEYh6DuT1iBGx6xxWEQs6a",
+	"AMYnBI6fh3ZjGP9AtXGcbWKQM5NPSMxYKEkvdSF2edirdlqg4byNoQxTXKX9ZdNM57NMC7UTrm2r/8Gk",
+	"1r+DeOSzadWBx2L+sNfUzK/6rmYbBpdys+O09/g++sevlKsl2nMk4qHerTnl6AHpaa45k83piErW019F",
+	"jN4w0puyOOTxsGfUVCM9wDeJG37Qkug6yUznMZsqwjjYzHNayRj0y/06ea0lcyy/DX+7giVvMYOt/K/f",
+	"2o39j/jPg9YT+R9+z3rC5FTEkoGb7CXl0Sxh+p8BBkf0P+l0GnEMC+xME9GP2OS//ikxRrCmCo6/wjf6",
+	"4hnoThpQHmny7Wl1pEckXUgyHy2acITmWej/1+oC6vRlWjudqRHpoJZkzicnMT9bdQPNiOMaW/w86v8Y",
+	"8Hf855fvP5233/JzeT5R0388Pz84n8jb87jVZLutZtCJtNVBZyFnccDwWlD0T/KEya4+1SOQoPrJXbPb",
+	"zxhNtGVUr00TMWWJ4rjZ+Vn44jw//3rdLJ+aO4NVMmzM4lM7+C4/Ub/5L8ksVjzK9EzC4hAMn2qj8GiV",
+	"TZjfkFLMJJrrg+7hPgEbYLF+0m926z76mE4m1n/Lb2Xubbk1OzuXPRLjWHqSSFYi8fEvRgIaRSyBKMPc",
+	"aOILMqELEgrjzUTm5lhfdaIlJaExoWGYMClTxxpPwKuqH4ZSN2KS0ChCzuyQKg/1qqNx9+mrsEV/mez2",
+	"/3YUvJ5fsM6l+ketXhvzOMyUCkfrGwktAjW9wcWVtePf9KoCHrKw21/oIYGADUrHaCJ4/6x297FeE/OY",
+	"JV18Oe222j+fPtt9/mLv7OX+jz8d/Pzq6Zu3hxe/HF1elala/6Y6Kga26czv+Mr425L1lu4CbsCq4B0e",
+	"7Cs99s7ukTfSa9QgPVuROEEVKWLvVXQ3uNJgM6SDxFLPSGhCx0wSrogUTfKW3bCEsMlUoYRYJ3RhF/Yu",
+	"PcK7QsDizj3LElnrb5wln8A/shNZfulAoYHtr1tnW/qq3MYsu2uvzPF5dk4/Wk/O7B5XBD0wljlkNI8z",
+	"LrOJeu22oUc3bmgCqob+mX3z6cU5xhLsB2/MU5zZveZS+bkBuKrEgNiRJhwum+QUv9OH3WdEjkSiNCnB",
+	"wcLRS8WjiIy0OkFJzG6VDcAWLpIlgI0owUcABXfbZv6y3InDTJYdZ0aI3l1LiQIZIc3fjPIeuPxqZXz+",
+	"BQxOcrdy1c+0PZeGlPUvNSc2d2W9dAB3f7LX1t2p+zcs8m+RngByxlQ5/k4SFHDaKlKJiEjEpdIcA3VK",
+	"fWkheUL/DkVJLBIyEnMS0yQRcyNxjIqInqMJ/CFPiGSM9E6D6GwwYIHqFeRPwMMErk271YT/3znU6wkS",
+	"RhULu6AQmESARqt93To8brWOW61mq9X6R62o6+lHw1u06sRifflAxNAgWiZj6nkr6rjmZo8UhRyIsI+u",
+	"Pjyli4k+vMZfgL54HPApjWrHtb+Ac0CKWRLk/QUYBQNVBu0AvROiL1lyw8Ju7nswEGrHtYTREC7bbBou",
+	"25l2s7Pf+kdZbJp9LklO1BtYpjkggXCJoTjgKsdac1hbZjznoZdLuEe6Qq3UdmBRkV8RX3GG3mVUsPKS",
+	"IVG6quv601v7FhfpawPjvKgArHUCJaZTPIqUdlfP5MIMvcuR9splX6Rj79w7sPJ3l3bonXtPVlnkZtyd",
+	"e52W/wLfcoWjC7dqndP3qSoFV4yhQXffnK3IDiF3xHVzUfPEn64rd4tys3a2q0IcPIdfgmEYhpCMSKML",
+	"h0eY3JcCf4BUPM0SCny7yGcflEc+FPeK2EARMVPbMbAsS2e/tVaazjfOrx6Ck2R7sgcmufmjvdb+/BHY",
+	"TuFib3WJKy6g1R+9rhiIojimUp1wZSx2Flrznsk6oUDi+r9gX+d+QkkiIpa3KsEihuthkhbxodosdI2d",
+	"MVt0bSTHvK2G2iq4DNGS108H1oR+w/XsIVx2+Gzxii2uzBvSz07TV6UfXeI707+vzMuzASI/4IWdTrbN",
+	"0mshgNXXT8SYJZLMxSwKK9x3uOsOS3S8GmZLEkZl5l/UTGe5kkkg9ijJ1ftnRJsnxpMTsgSTqq1ZsEpX",
+	"LXv57GQ/l1JK61vbN3Z1PkoNzf4SHmsiZLFiMcYnSs6Lexk7dmG5VaRTq7hjZykjLcoxOCO4B+Yk8Kmy",
+	"TlgkGeSaoc0It8N8Wr5k5PsB+N/s5cIr98SM14NMkiLXRlKTnCv9rzSxUdxAOuJEKHDpDy8vnoPN/tP1",
+	"9UXO96BnAUuPFx73JKz1PFyan+5Gv1eYP45vX4/9rdU4Om389POrN28vGtf/0/jHx8+dg7v/qPmnsY4P",
+	"I7Lui7qhGkX7kTEq7++ZiL6aUyJ6h3/4WQ0lEHaAuyIJ7YuZapJLSJfRZ17Kl5Gkz2ykCC1q8PK6dGFt",
+	"SAxBVhDGhSsxSwkJEyNCjJZ0TGhsQ8r11F+KTmZZSJgB0o8ifaZaOo3ZQoJ46f2lB99BJr31uZg7o1hM",
+	"Y9Uk5gbi7TEvwRk47u5QaPqwd0sJUfDb0rXpGLI6ZTTuZvlPHz+3O/W91t2/vp/J5F+SPqkg9CdVlH7p",
+	"KBTe47bbCkd9bA61jqeIO5XVGuiFQqmLtRrqWQ60WYfe14clGMdIqSKea4bXeQMjAf3QglA5PgZXm5um",
+	"YGIU8JFRLOr6nOGDzF+X5sBlQY5sLZloNtGHtJSnGFvIGxdL/PyrbQ6/E/8ZTfDMUvrOTfeEcAXBZwiY",
+	"s1uOeZIZCaczf7gEvvu4I9dXrtMUkY0U63cps8SfdPm00oyzO4r8w7XeUuEcC4eLpMYfspFmIYTdbDc7",
+	"zd38Tu/trwo6uHq+6251dH4gjAp58B4s8i3vD0b0mwSZtA3i2DCFnUGRz2hhupAnEOzJKh7sLultK9yh",
+	"vKl+AbcGDPY7oEJ3uu2v70b8I1nh+U2JZ1F0TGLN8nPxbTfXRY/RqpDNHSvbU0PRMB9qO14qOpn+YY35",
+	"O9+lmWjVorx7b0TMFoRKQsl8pK3aeIY6Qwya+4RGdStCZzFXGeENOItCk2T9/YQHiZCaPU94LBIYmjGa",
+	"WZKwOFgUEjLbnf1Wq9UqZMAc5Zhy44fvW/+C8kOsG2nVd59WKQ7AOT13JlW7QPjpm6znJlmQMNUkvYRN",
+	"IxowaZL5esAR7KfaGEq/UCyKkFdoa8TUn4QFKyC1FLs25HKfMEvIpSbbzEYecX2ItaPB7isbdQHp+8uk",
+	"87ebt3vji09Hl2r3dXD4a+hkBY9YMBYzVdsgIcD1C3eMawKTD1DN0jztL5o9L4/pOIWeBS5YR4XAPuju",
+	"Y92kuGpDSvEbVlsRtek8XNSmcGSf7xmBweheF9w4q56BY8HX8oWDNxltla14+x2me0iSsMFMstAkFUEI",
+	"n7AYh0CZoOOXcPwimztPkb5LtbFUaqtolmjZndBAsSTlLuYi51iLuR6uRuLhGGt4TBxtLKJSdfUmrPej",
+	"95LlfrXBHliNeO1Cp3xuyLKfQaaI1S6LHG4z3TTHNTf76ebxpoTdiPFGm2h/kbnYVs/vEn9ziT+5y7je",
+	"ui4SeAo6Uj18wbC3tZ4BQ79yoM3JAjJ5QYVgGe5OvcA+Hc5ST6sW4F4/QHwNduceIbYxWzRJz66sR4yP",
+	"XdocazSKwJ+Iuc1UkYhp9qONI+OlTKCoHVM4NJPXpgRLmOOHIRGfcFNTbbxzY7aQ5PueZMEs4WrRnNBb",
+	"uDx0yHpP6qSX8coeODUZCzVzjUMScSZBd+E232bIVugctU5rt9lqttu7zdZOZ0/vpcuLtWh8akVjK6+D",
+	"3Etn+AJqwmrhnT/3l4mYkHl6PmOT7dlnRLPl1GYyGZ4LGPn41tM9dIR7GF4bi+MvI4oyNlsMgwgJd0ff",
+	"vZSASMgHA7RQenDmPfCNOvenSU4zsAN8uB4ttYlIo+xJkkxmUhk3U8w0lcRauQlEHEMS4Nr5m3nGv4Qa",
+	"9GpBYVn1yGeJmA1H6goHF/lztW/ECtolybsnRoHT1wET/l6xhd7mqxevpCeD129bOFaa3/+7xEpbI5YB",
+	"4x4znIHm4leKaHjUjcrCS6BkqnVwGF5HMjUVmDnvvzZGCVfHjoELvxyIWRyCx3/Wj7Be2PqtI0bHLFw3",
+	"5RYPz/wkW4dQm4vj3jDRwgARbHrHkOWIPvYRIyJCy2MomCQiJnORjCGQRy38zcHh6MQKb9JryV4zxwGO",
+	"CUNvnkW5gqzozNMZi5iZiD1zh2rqSz0cZlMxUlkQuO7sa8e19v6kbFVuzm7zT13BdmdZqvi2LKWCMJGR",
+	"beFcpal4xQhTjm+XdvDB9QN0+v+l9vEeiU2o4qFDtZ5pXUI6hAElH0AVhdwnQ0aTx9cftqEt3O/lQEbO",
+	"TrgYXSN9I++R61XINcqW6xYqL1vvPTI7c7TzVXy4lkK9pc/f5o579A0n59Ld0mr5dpVyJb8mglzL1Ubw",
+	"F642Qq5GYq4ZScBSP7TJ/FBYehMywlWTnMWhtPVbYLvI2aROpMBhWsxJEtBY6/0oDvsLG/8tqjyye/a3",
+	"0zcXr89a5r9t89+O+e+u+e9eUQ2SOTVot1M/OlimBl1ZuempsqUxQTeodcFFTFm8BZu8Yt2kjr2NfAGB",
+	"LEBd8Mef0UX1EEE0KJF1bOG0Fg7sAAiaFWJmej0VIbPMJWluzqo42R/S9vsDuWy/YKRtC1Pz/5LdWK2t",
+	"vZfVmTLWdgBK0JcuolJlajQlEx7PFCMRVZ7SNZugul4mQZ6NZg6op97S583TqT2M8oYlkNKHDMcOPDfq",
+	"vFbieMROMBsQSyKl1Cr+NBFKBCKSpHfx/lmvTnpX+J83p29PfzxDwnhxdvX88vzZWb6UyuiepQVhdksF",
+	"uompkiu+Pnc0FfkrKwqm1RL5+ytXo0oZDFaRGxh1jEZtYvJghG5IvXcShDByDfIudlRhW/LfR9sC0zGV",
+	"/QEYTyekh4/tGTEfZ9Wx/w6bPkTY1JzxpqrLv8Ot/w63/jvc+u9w65813Foh+kA1CiKunwVQbCD+jDGA",
+	"upxXsgHRu+mknUMPlf/Rgrxml77NaO8s5Oo0UCK59iLOAOxfoLQlR2Oj/wlId9daOTAsbQjMR4Iksxg1",
+	"QpNr79rRMwlAx+abrsnC1ytNkSnkQio2SXNVReI3q/V8V9RFBSanOV8W5hbhAHZi5ePPblhcETvBfHdQ",
+	"zaSYMIgPhDwEN3fCWSlPLTC/xdO5NhnsAOyLSslMJst1HRxrJmq2cZWytr5SZ/fR2R2YFrtR94EZMBcb",
+	"v0vY75uoc1lyddHAocmQmWcqMV3+TDPY7JstHdhWmQpUNbVpAyOEWAeVq4ykQXqDJJEzOWVxeG0iIHFI",
+	"EiZnE4Yf5KV/nnzcjHra+PTRdYi16ge7fn9YRnRlyPU0NqPH5F+9kkArXmQBrJby6Dzz0b8dKJZ0R1SO",
+	"jBL7bgCa/VKFc0R5/JP+idbUPfWoTokDMj4Cr3FQ25vktfEAp44GLskQwGbu6i4O5QZawfqSHQHyHnDZ",
+	"Vz+dNjr7B4VVGxy+bNlAsj+eXYMtKSGs+fPVu7dpEm8/ovFY1k0GshSJgtio+RZFTx3rfeuExeFUcC3w",
+	"IaFG67czyWRxaxW4CvWlie32bmMiBGspXHlpoZVxs8VrbuxaGnUqMu4NkDHVnFDMZEoJBfhFKtPmJUy/",
+	"kPCYDBIRK6tZDUy4FXpM+OtYKyLhz0WYVVsjBGE9vQvA4kBonpjkbEcVGAI6kzQKHa1C/3JFQjUDctpb",
+	"eJ6wBYiGfl7sq3N7m+bg6/fqDdeXIkN3xch0FhqyVYGawMGZnd0mQ88GmsoF/zvYq62C+9u0mGgjF6Aj",
+	"Mqv3POtOlT13tXyteJUft/AVj1e9DiRb6akPoX6DEuwIJUcU1q1oz8/fYTD3U6wtWygfrf7WXuJCjfNK",
+	"3cuR/3rsJjXO6aRWpwfRbIpaBLA5wI5axnKvvKBMyf5KuUF6Av/DEj7gVS3c3s1UICYGXgy8lE3SGzEa",
+	"god1LhI1ImPGpjweHpsMmFuFA20MdMhvgH0W4WZusL9eu1OHDjDQaQ/4fe1ocHgQtg7bh4d7wdPwYP+I",
+	"dgaM0lawv0/DVnuf7vYHe4N2v9Nv9Q87nSBs74cHQXu/3xq0WrR1WHMZXrujxVesaKCySqfcqQF+ROwN",
+	"QxnuaK4stixCagXbh0sCvtN4qC2feSKwgViJ9ZXZnV19ZWMOw2LnmqvCdpoMXZpYKbPAL+cJV4rFa77X",
+	"7vRqwa8HOjvnw6IwArLCIND0kZg0q4StAQ6Jb0r3ZjnFLrYOJmvS7DPJw1QF5Jo8JYsGBRIdx2Ie145/",
+	"Kyf5mG9Kp8doCHKK0STiLDHpAevHed2dX5ZH4Y/RzZQ4i63P2X8oqbUOF/oG7j4LSSgmehf6TF92CW4M",
+	"yYcxxCQ11Y1AT7WoASekp5XWHtx8oMWJVg1cL4P+vlav3XA2B1M9ZDcs0jtYq9f6PIo0AfgcD89EuDiL",
+	"AxHqv723o6enj9zHUD45JVKJhIUEO0VI0pupwWHPtWEoUexW1UmvTyU72Mt9F4MLJ4FFwt2zSQaZSzrn",
+	"w1EDzWHwQf5F5LLfPE54kzApBmQhZgkRc4BGIBOBORhGs2KRZJAnUCyc1myHhgxKByA83AeeMKJJqB8z",
+	"nGltiUrS7hyShMah1tK4ksf6COciCWWdJGzKFNwdKKW07FIi1Gwsco1sejKS3Z5FPinH6VzWM6VS6nd4",
+	"HJhOPfxup6og/r92/tpsQEJLu3Pol96ZYVJGpLYGn54ijSIsHYUrSWPDuW3WyMgxI2BXjRFRDDjcWxa5",
+	"C201jmhj8PHzwd6ytRkmvQF7u8bkU5bKJyOw9a02154oPilmRj6awM2zy43NTdde2ciQKMiU9DnG5PXJ",
+	"FAj2le2Ci5s9fTPOL24OMpQLqMeJmZqLZKwJ5vn5i0ttEU2qzBEoicnHq3ZzN6FToo/TxkvaGDSPP37u",
+	"1HeP7r7fsX3sdu+e/OAnGogwPBfxgHuY5iWj4QLYH9humtQxJFGghQGPWNfEo0csikRTjqDvgFQ0ijDa",
+	"HdF4OKND8MVFfLX/cxYDsDhxnoe8rwtBppGIAD6t9vd37y+7pxfn3Vdnf+9enT2/PLvWQ2M+nZpw84wH",
+	"jEimZZF+FvkO/vPdh7jspnQWsrI1M2xL2po5O0EtDptD4dvtdEPKvoPJhMahtOmCY6NgwGaTBI8B4gNe",
+	"uz7b2xUXBZ732o6+n6sFTqhiIbiOZBZbZLlyBMpzlj6AMdhlHqc6lzlY2A0MN5L+won55iDwMEEEv0w0",
+	"Xw8Fy1I/MhGUHZ6fmsqzt+TlmzIiFEwTMUzoxAD5WNdeHSFiDAwQCBQsdyEDHkUsJDxere4W8lzT0687",
+	"9JsRG55UNmfv3nu5W55aPFqh3l1Do+mNcPBXjNYDd+Gf9IY2LNaZ/XuYTMEbv1AjcBTE2BhM8wefcvRc",
+	"hOzKG1hKndQm63Y+Ytg0NIHTBse8cQVxSUAFL9qU+a4alWUSy5pZIHyV3hRKAhEyqAjJ12RA94rq5haH",
+	"B3trtDzMYVJm8/KeoZNK4mnmDK7mNMFqBuUDBq2pv8CktWdU8sA2DJigv47GWfLsd1L/FytM3VhhOOFx",
+	"QXtPVfplavxzIdVrHjO/ayXicepk1U9pkp7+D+1HDBT73u8zCm1peyTSp92zbYp6daN9AscmrSbpzWKu",
+	"utOEB6yLyCA29YvAh5DJPdEzFbEalXBC6vqDHv58ypIeook0SY8Chon7SFR4NXXIidYs5WwiT+zAnnlP",
+	"BkgCgSyh5xmalPIRjQaEzukCtftPLBF1MGMgVqufUqz8oQZIpXbYqtVruSnBhwbTxO4dKB72Q7tlAJxk",
+	"P4R++NqGN7/owlwRYgt3IDfcHkPtuLabfqh/UjuG/3T3xuaD3AnUjmt7OLocQUyhYZY6xnDUXWnN6/4s",
+	"25FVOVqzWKFjJNuvtX9idrPcR1/RSAxnDNmHoTgYnBdT5VMoBjSNTbQsnOmc3NoTz8517Z/gqXtdCs5t",
+	"RSqug47ZX9hIgBNETYmm7OEuU9F6p11gpXgoZsLOUp0TdujD3T/fHIoUaP+uYNNSycr8aCy1I4Ee1CQ9",
+	"JRSNgLEUGEeBQwEj4dJpYsw067HDLP+xf2vWWmQjevMiplhXjcAxsSJpwry4dlx7f/UC1JGYRqnZCY38",
+	"8g8oVPXDFCBs+8fnXx9BjIsEXtQN+VC/Dmy2iMZo8kyjuDtIWEZLfSHG5qv+uKs3qts6ghZTdt/aLd++",
+	"AUXgZpWLCktHuF6AODvMFTfdjrtLz7tU4KLPP+3Ozyw9a/PAnyKKlLLePA3NrJuea7ULT9jEc1zFlbyA",
+	"z53kB1DqU0ad3sXcNeos0/h2HW2v5XO7p+SyIogT0diGwHOktKpXHg/YMyHG+FtNaOttuyG5rRit6egJ",
+	"7R9TMvPtf7b64rLqZbq25GdJws7Rz29RPPkqDkTciNmQQlVbJdgctl/cPSQ40xOo+9cCifRZQLUi3U/E",
+	"XLJEkkhIZoYR2hc3jHT+d3+3CFBZgpg7zCPYrgsw99y5tgW31NU7stdpPwXdIv965NYFr+rHzxV6w4t8",
+	"dnmxmI2lRjsIc30Y+be9g6oRe2nmrE9M/zhn+fvaDHIn9L8fPty2Wo0PH27bLz98uH368uNf/JNzcqB9",
+	"p6uNRK2JT5mYRgz82mWffV1/jKk7xJSQ2MaETolNIsKZjX2vD+CaLaTTwoV871ucZ1yFC+8FBGCqFozh",
+	"mROiOUoSU/QJ64ORJnGDJ+Q2bjQ8rsh892m3R/d+3hG5V2gImiXTOf9ugCravnO+ffLDhw/NJ/9lPvm4",
+	"dKx/6bOqoqufxEwfIxaOyTqRaKLX0aAzf+EOcIlYHXUiZ9p0l6T3tDPq1UmvPdptTfQ/9lutiew1yanp",
+	"3g3eI670WJPbI4tO0drTzqjgvW0t8d5+bz21R3ejJz84f01yf8n8d7KCJM4mlHvk8BvKI+sHOSGagdKE",
+	"hWk2WsKGJgwUUFm4szSk/72EHvbyIZoSxcv/LlH453b9YO/uv6u/bR8e3VWv7jmk320X6iATZyOKfiDc",
+	"utyCRTL04GbYPV4mAPEgSj4b+NQnl2D8+zgUWyxMRGFuYWm0CmxJg7vNzBDACnayN4tqf6jntTd4dXT7",
+	"S2fyP0/71+348jD4df+THujZIk0THtUzZH5fXVkEVbzLobKDvWVsFaIfwEb8qNj3Pq46Lsd7ajZv02fB",
+	"QRaGqeOwUC9psa+pxS2nA4Fn1Nd8O1U495u3HiikducpdM5rHx+2Dtu+jRgpNfUhmUtG3l++TtOtTy/O",
+	"80/Wvzve2cm9oOVPMjROXn8IxXjiLZFqWbxnlgIUq9dlH7F0gUeHTw9Wusodj7NxNsP6faf4krMoPEuS",
+	"qpa8PJ7OsuSdNGNnHZK/QkgoGdMx62rm6rkAYqa6YtBNgK15tjVkysvU8wkzkHEh5pqJTwFDmCR8OCqI",
+	"pt9nbIZI6S3AtbCJAG1oKb7nezsEw8svv6AqDYTD/hxjm3UtNLEU57fWx6ZTJ/pb+6P+DpqRNyFFTfJP",
+	"MHzEaMiS5vmg8YaqYNTzTXnlceM0zVVN98x72uhg9TWIjtJDNvCG2KYCU7hsdbRt2MDmaVOL6ywIlTp9",
+	"4fqLOFp46tZN3c4KnnQu5YyFBgUMGzes+MWPepAtArxHgA/XtcbvsN7CWpCmwnx5q3C3Xb57gNk7Sy30",
+	"is0r7P75TvdHu09FdTjI4QgVxF4/ETQMqFQWFsKM7pqq1vTjtYuDaNjFFh2gMeSfYnaq9p8vXv/ynzYi",
+	"Ahc9Ynq+3WkiFDN1M16pb0uNhsmKVOOI9lmkiQ5zw7o87g4izRfAWgF7hd52ExbcdNVUgiPCRPPtvFZ2",
+	"RU0wGh+IGC16zO5ViTFEI7qAYvB9fYc7kE2hX6kF+GQKuZwHdX2pqWLDBdgeSDPcdm9z65u+UAG4Qw6e",
+	"yJlpWyMJlWOn343lD4wGI79zq0RUHp0hJnjg6UsMj8Wo8ZCl/dsqXrFFOUiOVFeylxeMhq9xeBXJesLF",
+	"ESNA+4QS+Alzy8ghTr7XOvIvafuS9tX8C1ZkC7rNTVn6g9c4qnybShYXUoMkI4rhvJlKs+RoMI7FPGLh",
+	"kIV1pCAajAhIumJKbt5naNzUq+oi8ne6cmrUGMc29wSQhxIWMH7DwhPSAh8JIAXbVk8mer7JBL2uzXVq",
+	"2h9KmBkGtcbLwD2FTMewr5U/ga5Mf4IutbaxPuxAmVPVHZZotyfPOooXokCExWptc9v8DOT+ldlwNveA",
+	"4S4oC6QHG5OH4+5lEq/nb0+VidDlQrIoD+9WCSRsdGm0iUeWT0vedX9x9UjCx8y5Iqf/6wijB5AvZllG",
+	"cfum5Y2ZavU0/0Cy50sIkHXxs4u3YNN6Fm2UTuwZDA36JGL5TE1MwHKiJjEddY8tto9JYSQ9MFx6qZvR",
+	"7YPns67WNH8KXtZ1lOQMsyy3EAi4mWXoux0mYjpFgInylV7Lbr1kNNTzyduv/uPx1SzmUWxLZYsr7TjH",
+	"4anHblC2CFN6TSsKYwY0cfg1l6TPRjwOT0zKnA2HFnPMZFcMllvAxl/hyMBIz6G2u9KgTPHDPjs/MV4g",
+	"/WEgJhOutB4gBgMJmd577dzzNTvKvjPZ/9knLfu82nHr7mNGjwbTztfCAde7AZDxRgwmwtNZM6vqPn6d",
+	"FOh3rZQJIHZNOneeSrIlacnWT6PXVTebl768kqutrqqFYY+IuY++o69TVpsRhL/XaF4jBZZbJ4jeapPk",
+	"NdfL0MwJnD3w6GnCBvzWoohfimDM1JtfSMLAhyKhPNSoP+VkQ7y827Up/dyut1utJXzpXeJN/+8N+EBo",
+	"bTviN1qpdLAxpcVNtYwf9+P74eXF8ydEJKjVkO+t+/8JDMa0HYPw6yYr5xRy/VZvZrIjqbcoIB3R6ZTF",
+	"NneIkgHlEQvt6haOnG0fpGKrToKZVGJSJ+2WJLstSdoT0pmQ3QnZm5D9CTmYkKcTcjghRxPSbk1IpzUh",
+	"u60JaY9IZ1S+CdYRV9xqTRghVAg2ieN6OzZOb4AjEfGQSVUnoZj1NT00zdywsDDVJ+2C6phUSKWCikG6",
+	"AeCs2zQgK2U92POkbOVsplK2Fk6FM+kCt6QkI1jaUKnUTDl3A9oHqxTOlRAVqWdzlYKhksWVHVytXDwI",
+	"KPZbLJgIkW0aWW+/7IHyavpMOgZaz/AJxAl0WnKWQsgFKxKmtAZY9h/X6/on9qH+2y36BU3TbczGEps4",
+	"DxkkMGN2WHVmmNPXIRE3XDMCOYU+BNBaRMTQY/r6b9d67SIJYRizZX0F6ZK+aylpZflqeuK3alnBpbmB",
+	"2fvzqkkXqzsbwYhGEdOMK5+kVMbYuVXdGxrNqkAObDR8JKKw2HEB3oRrbNw40Cd/nQyS4fBTOJh8UvPf",
+	"O9E4jufDzq6aiv7ilu3tznwTsfgJ27pvzV47G+gu7uMSirgw5+xtQvxuyuLzF+Q55qVkNEGVU0yJQdrv",
+	"pEmiRHhSXqyoozMluizOQI+d+i8ajLWgiVnUjcRQzFR3lnCTZCKPd3Zws93D3Llp79CZGu1IKXac3zfw",
+	"91g1yEy42h6WZvoCajXWDtnCtqKJacm5kAiZUexq8suo7V70o+3TgvtkRGXXrNhCyOIXsH4ervAkcCln",
+	"4Iu2Ox6JIY8L0zerlIoOBin2Kp0CB0gnkrCQJyzY8AQDGkX6FIvYldvCSxZpbRV8kgt3cldNkGWgfJKw",
+	"IZcKr4TLNrM2LvORQJk80ftk4M24BCkH/6YK+Go5v2pb0i9xF+curMB+5mGAdb7oG9gicmxvTCnfPCY0",
+	"mo5onyke0CgzzteyAQryy2OOV2pyF8iVAhpbzlTCEXKUIs9FqkRd4ZKM2VTViWQ0YmmLQkz1UcK0u/O/",
+	"Z/VZFBk0noi9qavP8RxH3gcsPLvcHtlgeuVQTdQ4K1DaTAG4tvSa5Ne0eX0dx0M/I6i4X30UeVaywd3b",
+	"6iY5LOhBgBIfKh6bcWf3HvsINbt89RIHzO5H6WwLG13J/baOuxYJ+R4hWG4elR71SRZr4DJzfTl6yfpq",
+	"yHKNIc8TaqYlRePd29d/zykKOfWgLKg3l7QPLt22lwbL+SKiVHksiCG9YQXcT2raeloAGfKKTZXho3Uf",
+	"B10BC7Xf7izzP0LZTOPDh9unZxUJ4ZVyCyVOavyjjvudzOXWM9kkZ9ostamzVp1f38eVs4IyL1en9WiS",
+	"7otIEl8I08vQ1mEc517U1QJHKIXRViq/DqHosRuE0YoTXB2tKP7iEQMXJQPv68QwitN4EF9l3l0hFV3Y",
+	"+jUScWk/cW+hL/K8rg/yW2W4KBNtR8p4FkXAW+MibvLaLLPYB+/fLPTbYKHlSwUAdj7LhA9jFpKDvUaf",
+	"q3Kl8v0Lk4sgdJ18YW7jh2JpcvuwojT5PL7hqqJe8xRpA1vQybFE1AspQClAbFFI89DLK0Ya1nTt2LI1",
+	"aF9dKGZ0e1JlzzgsPQOdK/HNCueKXig0UVqn+0MkAor1tnHOG9Ku14zC6mIoSc0fVi3V9kybsjjEyO0K",
+	"v4r5padtR8Cmm/kD0p/0V/qw30tr5G7udtiknm+bnmNrmOspORtD3Tn1laALccCnNDI554YAVgRXcNS2",
+	"vbLWEGNWeqUktt5OrdVLKtustJ/UQ9jLtjTTmLy2s5PZ0dyZZOvKkcP2Rm66olOg+E3NW/gRwK/x9Ell",
+	"DXBT2tjC85MqC2U9dgCQpXML3gwtWSNGpSLtlgOXcEJMo+SsCQ6MzyoD4RTciusNQX/b3l6mayiw2Sn5",
+	"1Vh8yPLzvY/7In0INP+yRa8j7HWR1hkaPl1Riu4TWCXJcK/69C140Nr8pKKYGh6wfN+91l/6bdnsWyWW",
+	"XbMvvtnI7EvfuobBl83wEU29TJX6SkZetiNCjN9Pt8AryO4GwOqOxLy8K1/sjr8bDHwR0V+tawthUhEa",
+	"G56H8GvI15TY4Oauq2qOqEyb/NlN9OiDTpGu/veKljM42Hgbz3Be5LUK78s+tujp6i7PBxHh8krNOm3/",
+	"AAW9BNhUEUXHkIggiWRQXa7FkP7TypSKKMMGqtB2JdDuLm/vOnNLod1HlrQedytzR7Gc5K+s3ubPB88p",
+	"JoTn+hhkdoXV9tMXe5pC1mu3Df3Lxg1NIDNVPyKbx0X6sKJKBY/NPjyzL8gt49qyCA92NF5U6yaKxwbM",
+	"v6BwZWJBRrybT13dq8DAyqryPabsIGFyVNW23MP6N+qJl/mG1ujdimOXtVT10cjP87FvWcaBr9f0/eXL",
+	"5+Tpfvvpk1J/9KHmLOGLq1NQrW/gr87+fvuoVq+NMdO/rf8J2IrvXl1opRvKtSUHUqkd19rt3/9++vdX",
+	"t8+Twf9cdZ9eL3795ad3w6ej4OaCTvmbKJmfU3oR/PT+Uvjadg99oA5DkXA1mnixyGGapVqNWXLDvMM9",
+	"l+bM5Mx6x499zcNeAeq3f7xa+Mfrkcekd/a8Vye9d68ueprh9S6vTnve53huxRsRzqKZ9A6HUyhv3Jwu",
+	"JOlJPvS/5NZX5SKSkMdU+bdvseEvCsQ7BuodAy6rPmuceAUZe3yTb6GZi0n3Nk1DFQcP2ZgtZPl66k/X",
+	"Vsz01VlVJwEP9E34FVtcpFApvnBbHJ7YFEQMvUMRzAlBE7ae9qQ0iaHQysRNeZ4mQolARPKEREKMXZae",
+	"Ne+v196cvj398axWr704u3p+ef7szJsO/zrNCfUrfp9LBt02eH4FclRkIqQiux0ypTyRTfKKLSSZUBWM",
+	"SC+HfNxEELnOXa9OIAdLqxI3kHwDj2h3Dt0uPeSUXJxeP//JpjZjuQHiP05osZZNMTqpHdegR5OYKeN/",
+	"dle/2/Ec8GtGx5f6/KYVSk/CpiJBRDmt3cTQOEfqG2gyj7UEs+D21ElLofGiL8LFd0U4M5uwWtG/LPu6",
+	"4uLrX/nUqBLMknnOx8pV64VtbENLJ8KsN2UgZnGoJTrKItNVBeAmYYxW0yW0rDlJD1qxGHLWNcWzkFBV",
+	"Ostb6BMCr9Js9q/kQ01Gsmsi/i3z37b5b8f8d9f8d+9DrSyF8KHeNgXwHnfmNMFVqQyB0OIxo8Ex4Jhe",
+	"74Kh7e/vHqxwkZT0yVu/uH/Nb9gVq2A6GGFoAJgn+CxClnYmd8Q+Kutadh91mq1mp9l+ikkpIxYrHqzl",
+	"oF/XkW9LdUzMqmxQGZBkn+9eMrkKKkeq7kz6pnF03Hafl/PUb2SGVTrjC2+YSZZ06RDWWnsjPvEoojv7",
+	"zRb5/m/t9gl5zePZLbk9POge7D3xKEL2TKqaoiqT8KwvVp8NZ9DEqoABmjvOAhhfuW116bjXhJre2Puf",
+	"koCnigN4I2DYmVa42M3eqOF+m/Ax4gPmSllcGZes1nvFNn7+rQzWTT3xecqs9JmYQKPmdKYZDjbgDX0t",
+	"E1fSdwFxdH9lT8gw5x3JzbmeXo6MlApn5KHmh4kbONx2tTPRGZx5Ex+ykazL+7+OJ/F16nkuFHuZvkN6",
+	"GyaUR1jEalscYJqeq8BC9PTTyK+qQlLjJbKDrTJR3Oy2KfRhyAtAkzZpdqnGFj+P+j8G/B3/+er9p/P2",
+	"W/7zUZPttppBJ/K0Hcv/2qc14Aj0aBRUgfbB7uHeZqpA7n2+Q3lDefR8KXprHlD2BFsdmXY1A5GQdisD",
+	"Xx5oe0UlvNBeorZ31DkEwVIAcv34ucIP/6ZqQtjXm/TAM2aKFjGk0QP0RZuCCCkFddIz2IFdHprvoacn",
+	"RX8NlaRUBL15mkEZMRmUgw3TAYyr9jSkepsyHM3MQXicMJrCIx7PE67AGs5VVRi/MeQBb+wzxkPQ3LO2",
+	"fX1Gut+buLoeOytgjfwsvWPbRelXF7WZBBfooZpopdo6uZueUvty9x6XGCplMN4MKF8MRR0Ay2PSu21k",
+	"v+7l8q0KDeVT4ioFXwuC4rFzErZzxJtO+mvlYlzrwQ+UlmBa4NuyPEcJMS579/C21iTesAdIrTwp88eS",
+	"aDMM6dOotkbu5KNnLNx5t2LS97fzMJdsPhKkzyIRD9Oaf2+1wBfj8lrX1JZ1l8crmGlBCCxj7Fty56/P",
+	"Z7NMsNLGrDehdbntWqz1sZnZQ2Y+GR6TlMpcN+Mk+vqsNkdw3CPmNZh7/HUsEXz5Q6SrF3ywK3N1ts6m",
+	"qcyiMTAGXn8eNrw3MYEiBLYIF7aJc60Of3ZZ2lQ/bWAvkngli8S4yW8IqNVot1ptQH3G16Ly+fQlACIA",
+	"LkLn9Aj/cv6vVq/l0b0KTtaEBkAk/QB7EyKal94iC/ehOMSbW/Wa5J9Yt79Q+s/9eg13Ydki9qCzGsCJ",
+	"mWtVK6OEldBLYP98Nor+BhSwXm5Te+De9wbKCpu/nDyeiXBxZsfeOUe0Hv+E4SPhYwDWXWj4qGTlltdZ",
+	"0/Knx/uddnvPH8kBNJ4NJlWKvK1UQy11Df34729ctCjvnrvkWa48ykrdcBeg0I3wYuef1VRdeq8l87Xx",
+	"30q+3pUROHQTrAiwaUFMsmfX3XBZMW6Sv32F+BcE/EpsyVzR4s7+AmhdWLyQe8vSZskH+/u7+6vBVAqs",
+	"wJfvIgaKxdYVbuiUhZ7+4Evn02nvPd073D3Ye7pqUi4vKoMc6fNKexybash0BvsPNIOM/a3Z78+HHXlN",
+	"h95bdA8wzXxD1vQyZu0fkITSG4NssiSqcntsOEnu0pQpI+OZ7vYsEa7PI+oLr7zimZ8yhasDu974lIzD",
+	"MtbHGFlYaJAuAM+GciahsaQB3mmvT9NMYrXSZudQt5lQCPdlZoiQmk1yiuMNzpEciUQRkRA2mSpsJCsV",
+	"jyITQidaG7M9eu+n76Ga8rUUPnh7ZUQegXLdBApo9Qa0UWCG91NrMs1ltVpiGr4uV0NWiLE8dTYfRCCt",
+	"ydrvyc4351v360ezHgtai11csTjcOAHCHlFJa8xh0Gu1vNckvZz6YzzbIiYvz1++Q1hDWSdzhKNx+hud",
+	"kF6mm2W/enH2+vTv5meaP1xfnr69On1+ff7urUGAxgTcWGRszlZOVlsUfqtgqV6f18EfUuV2i2P3jzp7",
+	"rcOHVsO3V3pL6X9w1ANu0LYtR+ovKvy3zgavKq1Z3p7UX/ublds6mU4b6uEVKK5S0QV0j01KhgYijrKk",
+	"8XST3oDlXLP/qmiI/yfSqX8FuDb4MoPiODbGS4JQn0JIJldw5ZUNqqs0Q/Apy1k//bgQ/cuM6g2o819r",
+	"kWeBiQOH8HLmAT2dU658CXAmV0uA6sOmmIllcqGK5R4mLYDHteNdwHdkaiRCDNIJNTXK5g1LFl3bRHIy",
+	"oN1sjpjJpD+zEWQZTdZOQPNUbzgz8qC2QPNbfTyI6acNH5GMV1DC0RrQmnbd66p/A/oGfuK15XM7tCI/",
+	"MT0N01yglOHj7K3PSywxY8jmuhlN2Tn/1YnJufm6L6y7x5FtUgVB+sPuV/zWluqnPggnQUUkhE6nUEQl",
+	"m+TXNBZfcNMcPm0ddjaJt+vpxAOeTLao70Lo6FKjy7S7rJlNZdfYFYQD+1Q8g8oWrdlKqu76gAZKJHWT",
+	"EY63FWYvCR8YfUmly/LaPviINeb+EgfeFfjC+hfn0vwMN2FFvrmZVullFfsESCaT5aldZdLTqqSsk/4C",
+	"MH0hu1WSXy69579mjA1sKX2NlkbSTHDsYiRi0MnVVE+uO0sivTD863hnR/PhnSsA+TouBO1+wJTcv/78",
+	"7OrXv+++uDj76eLV7sXfLop/f5i1Wp0DhAD5Kz6qmAaaooWtelZ224yA+GKhu9XBuJRAMSK3DZigewhe",
+	"wQrQ45JQ6DmMwWeHWB4kIlcFogPvH0Hnc5s/H5NnVLLdTrM61WHNLXu8LIIU88/d3O0jfikT8qNdarGH",
+	"fCNNucMcqxLKu+Wpm7VG3epu5zOuH+T6VMsEm0nMFTrv5EO12tz4Am6TO7zFpd0q3fjbuBvZMd7/QtwD",
+	"7SF3b/zNAC0pu9RbosotDm+LgyiWhzg7unSDfLAMVzmOUURmWHnPHX1Uj90AmSGd1RrJC3Zolr8govDB",
+	"Mqlzat3DObOLWltXm/LlhV7mNVYsmGIJg5YKpWzWdmt5m4LlJr/Xv+6f51JCujY0W+j6o+9E7xhq/ota",
+	"phs+gavz0U8Sxqj0668BjQkzXjTXnnef6zHYS+/RV+/CEq4HqQ96M1HTdokMRBSJOQu1htz7Sw/qv3p/",
+	"6aHuE0X5C4Nu/b8Uc5XaS1wj33/48Jd/+douffjwlx/8eGxpWzC/jjSLTWsLKSIolj9Ofcjgp8OE/DFb",
+	"EOz0TyJ+A1C8xjbaQuPfqPU5i8Op4DE2/hkm06B2XGt3njZbzVazfXzYOmzX6gC6a7B3j3d2cl+34JSx",
+	"P1Tup0eHTw+soC62pSt2Us/1TNcfSBaHxSbqF4kIZ7apbcKGuARIlKzdt7e5Ps5AdfXhZsLpixkT33TT",
+	"mhyBLE1UTAeupZ4V2ult0xvnm+4/kyfjzSYoWay+et/WkmI7XEutHdpUzi/YxDt/fctSXd+QOhby94Ua",
+	"ZRX8btdTQDWBpnZkjPEhagDRNb/+TgJwhP92PSBovdnmyh7fuaUWqMzTJ9zXEDy70fdvDp7e4nso/Gmf",
+	"xTVQ6UkPNygfuoV8DAi4JiRmNGGZb9FNwU9ZjFSQ1akZt+OccSXMnafn35+7P/Yfpud0mbFuN9k/A5Mt",
+	"M75l5PjYjHDdxtuu6PfHkfSXhId1MqEh08p+FnCtmxaLcIEwt5CcRlKY6lIwE8QAmQoRMeknYsySQtS0",
+	"oI+6kRzU/D9+Pqy3K6zldIarreVsMY+X7Z8ZIF8n/yt9/8Pn/HuZroFgWVVB9afrBPlvbfcLMuKvq1H6",
+	"ivPenc7U6CxJfMEG+I50CNNfExrLeSnGwPCXNR7f0IiHpgeSHqO/6Oafp+c4Bmg1xCRmDkbSPBG+PB/m",
+	"n9nly+fk4OnekX4AQCDuNzuun8hOx4CMINh0foL2g2FC4e9ZTGdqJBL+iTmjZrGcTaci0WorjOwaV6z9",
+	"ObhXvC4ozw74u1qaxa9OYsDN8DHLXKuKMoIbNgHjYUU3IG8vzazZUhHaY3ljn/bSrhRO9wVfFzNowwRh",
+	"x7npVTaTWjb/PmMJqOGDhA4nLFZ1wm5poKKFBWRKFwRF9og8itFgf/8xX6MnZ6G7hQ7qR7mFwkN+ON7Z",
+	"+e1/P3yQP/y//65a7TzGkmefDxJNj+xITDV4Vgi7pZ+ugMC0HpCAB3XW3+7AVrNam7pGA8Vv2JcMkm+G",
+	"L0QDBXX1VehCm1Wtf6HQ3UYdAdbybuAiMt/GA/oWUmPf1rmmoD1bWv/ptVmtCadDH1ETzm7x19GELc6F",
+	"PxBgQJwKKBWmWUucAt3CNRgUIp81uX7s7/uZTP4l6ZNNAoDZasuHOKW/z9hJse4fck/s1QU1Of10wCMD",
+	"BtnXqp02wgCJj0oF5JBfGVv8PDr/p+D93Z/H//jbz5/O41YxYtNZmpecRWuaf21U8PeLyu4Mp/EiB2B5",
+	"aTR/mrAUAdtEAqFJfl+EC0ThMTls3/fssG4gJhMR955ASEeNhGQZnmIK8pNCchvNKk6r67nUwjGcBbmH",
+	"Dmdam+xHrPekkPkrkoQF+umJZKQPO7LYoilEa8l+PQerbIu0Rb1i+36zHQycfZ6wFnKhbtZBo3JpzpAb",
+	"lkx4BLD3PGRkhoWkUEtWllylN/guaDZdiYmKD9Rhw33rco5jxpXSMYvTd57pY0P2QZfM1B5tZI5DsZaA",
+	"0lwDElZKPayC7bgX/L23w8XK5W2fWAvwWy5lunj35TzbFGWrGrNkFQFrWTdFVWCLXF2LJbYxbsi96c+C",
+	"ZMA0V9EeRlZL6QgQae0dIw81PjnThZAlNwYnOA0EQLsCgO61p6OljFVF/Bj6GMut1waURz78fD25iFbZ",
+	"dtRq+QGNSZ8RETdJbyJiNYoW3QFjPexUQSY8FgkE9eW9tP5gUTuuvb96UTYDSu2apaIJilib8TeN4u4g",
+	"YdCjiU+4wkb7Yx4j6WEHA/imdryfBdAx7wBsZf2N/fvuY73mrLR2XGtldsZLfM004QHr9oUYY23mtD/u",
+	"6jV2W0cP1Ht+W+siWNkn7Lkdt8wiuU5mDLJIwESNaJxP2PxOOkBHKx2BPt8BuA+MWlcizNWmjSZdEyg3",
+	"J76mTqx/+BpIwVcc4h77CkS5CdDVUpCgvH5iSMdTH5ajpZXAYgF7JsQYF/+VO4rnY7L5hTgEmd/Y9Mge",
+	"wOAyZFDuv6kptpgw6LAJR1/Wn1p094+f2/W9VoVJkBKOxyWCblrg34GYMJlZAPrueND/ebzyqH+ZCUVf",
+	"6YF3Kfeq8sNRTAPLYzoU0vEO9gp1V0/bR0ed/b2ne62jo/a6PuOCg44qGonhzKgPafW/UDS/9ymvLTeI",
+	"iJctzEU4WPkwf5do2GvzHruRVbS02m4Hyno8kx1E8tex1oG1eK6S/livvIf3e8qSHgr8OioAkbY61CiF",
+	"8rHX/oT0eBxEs5CF5geEEmAEYEzqm1jeraWSA6wSmA6PCRiihQvOEjsf0ufYgxjf7BUyZnIboBFMmPL5",
+	"f/23AAbnJ2gn1bWTKgRaP2aMqFU/qGgSlB7DBhNf65LVoWq6vyjZpPDz7t646vp2cUoTHiRCris4S5AI",
+	"CsEG8Zpmi/S9wjm8vBCqpGstMitoWzpOCawZUnzCHkqbZYMBA0dzd5CIyRrlK3lVEvRrIJcuFmpivibM",
+	"G7Tc/IKW3oCM4GvtFDLEkLSHNDMyc4YbVTkjCM/51/Zw9N3HP5IqXDyoNSEr018p8XClOgUtz0MEpd7o",
+	"puH2QJnmPJDRlrKi1ErLkXVnWSx5ZYW+JcJ1JRuIlwcC+X0IHdZVT0sbXKKHdL3b66rOoVZIWa07Ex6e",
+	"EGr+GWuOFDCT4oM5IUWhl+MXrmLbH6+n2Np5raH82KGPqQGl7PqrqUFpG+0KlCPbMp4I07vTg7TtCM9V",
+	"qL33jVXksKY9Ql5ADMX1EhnYdTPttM2j10eUiH7EJv5MhqO9/adkiiNIyBTlkfS7C03WAYhrhQ5DxAjT",
+	"+kfrhHBFJjOpSJ+RNlGCgLECaQMo5sxjxEx1xaCbgBd+o2cNOIvCdCTIpsJHSCBMGgj7hP2+/Nhs+HIP",
+	"0H65gsPGdlsYBeLQX4vYhZut9RaN7OBSd+w2VbpECwVyeO9kTMesG1BpmyhkvVFkc0st026tV2cc0emU",
+	"xSzEII1WlxDhYCTmCCd0m49aF3JLfN2DoojweDqzSBTaQkiTS9biGy/1aWI+kIdxmLP+7O0YPIUeGKQf",
+	"QXEVNG1QiGclrS5cWgjYuKt5GVwNsORrd3kC8+GACjKEphaCmOSdE0IjKWzO94jRkCXkbw3Tc6RxHlbU",
+	"tatk0QVdoBqoRQkyp1zfkoEweHSAv6eShfetl/qhjdOBWoW4dniwtzoFLYv9lw/kp+vrC4IDlr9p/+jI",
+	"ec9eyw8khDezEi9AXxb0wltGZnw3YBhVIAcoL6s9TQUlwr4gIBKG4nr2iveMm58uJJmnKTT62k4YjaX/",
+	"HqV7MEt4I2EDpjUXttIDYlK+cAvc4gaMXJg7nqNLv0h0yNjfSCbzf9lUUZVxwrJK8Od1Z2Fa3RJ4RBNX",
+	"EYkT3rE90xASoJztUEjP9jVZDat3k8dkJtmjbabf64YnbKZmt6WCuCBT1DN/uiD9hUGTyuOeQo5AQuam",
+	"Oa7Va9LCyzqWbppKTZ9eAwiSr30gY6/p0CLIgWbQJD3siKrVfARnhOhXo62nFrG0ieacSpKOLNN88SGr",
+	"G9DrY7kDHAI5m7DEKzZMiiS6MExK4e+Ijomt70srj+hwE5cXve1ujNo54XH3m4T6LNCqhdx05ptbcb18",
+	"aLh/PkKuYI82OGD5+mQWjDChG4q6tm8JVSok3km50vqhz3yZMPKuIrvB6kIIoNC4FC5d161judTug6EN",
+	"FfQaPXnYZayR/6fgsSmM3+lVs9Odalb+iEGaLyvI1pVdW5Wofg15ZylyjbO5wqEPG2jasrnlShl9Qlqg",
+	"jyZUlRE0H1BG55Jg4QD9YbJMfOMubu37yq6JFyl/QuOFMbmwBuYEWaX+2JbInGTck0I1a+amN9Lfsju9",
+	"e3oJ7IZFFbJfKLra2wXDHtHTlZqFX8HL5d6NJQjlKLowpJ228bWpRigNxA1LEg72hFxIxSbeLS/D8pfe",
+	"+owmphLIcHCIxQAoyHeSgE2rPwoZDRsRU+DohtHf9/7z8uz68u//iQDVddL7zxevfzF/PfFhoBQTap8u",
+	"g0AxD/8XPPTJDz40FK8HJYem6CU0wyHzuJDVQJtPX/3yt8abzsWLxv/8tHfd+Mezg7f5hezlSz/aBxWJ",
+	"waQqLdidss84ZzHOsU4YRS0GlXOpaBxK4652MU4t2JtZS6lN/KOjVK4BTnmZ1hgXi9r05x4BaiFWylWy",
+	"QBC7nSp6yME0eBnhgCa2QJfQEuj5muAt+V32/KiUq5TPJzQeuChKpwL9GSD/cFn86H6KzNRmSi5ldTAI",
+	"zphKf3LZQisWmPQIJmLajpz7NA39sbbdNN3iaht0pVsFp+qnJZUsrpSWQMOF/4h70I5D9rCsluaadwz4",
+	"LYhbdosL50BnCE9ewVarzvTHRMxNGhLcVYwdWZaDMz6BYrOzazq0MLTgEUNbS9/mUMy0tPt9JlQh7NTe",
+	"8ui9AM+XImKVeagm1IK9Rq1Pcj4SkVUtT0jvtpGIiMkeibhU0jbms70w9aL1HjRJLxYxpq7q88YnS+ji",
+	"qB9vWvZSRfTTSJ9DKq00PtkRy0k/W05GwwlHeBLbh61eu+FsDv/o8yhCd4R+sfcErzAGc2pCMB7zcUKD",
+	"EY+N0izmsbSlMXJrPKwC5lXIoaAiTLPDwbRcVWLjglYZszIYsWAsZuqr5cBuX4Ge7YG3SQKE+eyYtFZJ",
+	"ayzG37ltjV7+/LfDfvpCtX2Pljia7r2D67OloZHfznuhbuZCumtA8XiROdMbcbci021rUl0GcHIf0n10",
+	"IlwXHaV0QzwhrXwJYTHxd4NiQbkRTmh+aqstyvz4RzQtC1Ll69iY+Uk8AhpKeg/WhkD5tqTDl7hinlOR",
+	"fo3xlAwSJkd6+kxKAmTRJJjQgN/AR8ZbRWPyk1LTd1pnCoQY8+Lp4GPSziNs8fOo/2PA3/GfX77/dN5+",
+	"y8/l+URN//H8/OB8Im/P41aT7baaQScq9LbAFiFOq/bVoADw0q5Z+jNGE8wjlSaGsiolp9y0J7eW0sbh",
+	"hv3867UxfzmoaP78hzVaqMxixSODi6I3nMXh/ZuobNfq3tnHilYpPdzenqsbmx3/6I9UJt31O3cXeE3u",
+	"HHLTK3RDsa9x1/2x+jL4hQp8VRYmTK4vTZjcTJygwXIWh5W+4jmVmiBKUSOGvylHV5j/YW/RyBMDIs1b",
+	"HXjn8gt27w07VCyihGl5z4QP4/N4Q0Hxxq0kp3FYVb26fbXq/ap582Wn1cXWTXI1EonSJxNjZnoMjTGz",
+	"clwwVbFhZsLIhCVMW602Vere9dkVta5Li1zxxN4M6BZlxzlH4QlhHIBQeoEIWQ/QrHMevN7Spj8P2etq",
+	"o35BSxtBvUzExOnxY9s+ubhFG0x0gwZ1q0GN8nDkG/ldPW2qcP1VBPJ+upUdZlNqSQ/crqzQo5LFvbVv",
+	"OD5A6yLxOvc9lR0eiKF78gI7kxWKH47aqmS9MPntzbISA8g/2XvaUlwpmmwOtSDInMZ4sJIPoV8a9BVt",
+	"EhMt6cFsesDge6lk760Px7DKQtjsGEErXm2FX7soX5CZTOXYOimliBG1E1qKmmRMShIux4B947ccttDm",
+	"7paclLcVXtq2TitBSpI5XZTNUgs9B1D+/s5MZQiNfiLmcm18s50U3u4HRLfr8vCvJay3rTRtm4egRaqi",
+	"47wJc9Dy9bNYodaU9yM3E+91UWy6MXO8SIQYYABOkIWYQbSoWmya/rzQZM1YpyPqwE96m8tsrhFtKDTX",
+	"VIkeBnbm4WTdcl1ozlUwysDztsGaGQoiit1AN7B/S8eyHbfIJRIvtaKqoQKndMHjIRHJkMZcwqW4T7bb",
+	"SsPfE5PIIwNOIxp3i6Ah+SQ4FswSrhamKW93zBZdREfvtA9ao5q/yaqUwvkMjvfuq2INbmbof4GIQ7rz",
+	"6wJ7bNmdLz28NUAF7ehvCozQbpTb5MBOdOu4CE58y3jIYJYgPOWSQEd6zWhfPkDvsXWDAykR+5JVqCcW",
+	"sJKFOBaUHruB+6ZAVNV9Tk1KZMgmkDZj0J2nTOgNNO2PisHd+7KiabHbePa0FccyS6h1gy9vnnyBC0hV",
+	"d65GPg2jrM3mZ7zisWqUiNkQCwJ4yGLF1SJTrwtJp3G0WAOYv9BjOTedaqKzB/0AgQ1U5LzU0SRQ2OaU",
+	"xdmu69jRHlP+F55sIR/FrGECFUijhHRscTkZKtBckkjEQ1N5ztFBOaEhq5Nee9QDI/3w6UGrNeqdQGe8",
+	"BKgbeqVBHmfAmiSeRVEGd95cmtXWqdf0cNrP+nK72XrYebpdP7obPfnB+WuS+0vmv5NPfvDe6D8RvVcR",
+	"cUUy2imRMzkFJ62LBBcJMSb9mYLCVm3P1S2cvjY6nCidiQSkek/6tLQLTzz0BghwWg8fLCyIqR8n/Z/W",
+	"uQ1fQDHaTmcxO+Q/Wu7Lr718+Zzs7u4e1cn76+d1QjF+Y4odE8ZsJ3gxQAgRJOQC2sASDT210fTEGopP",
+	"ymZ5vXbbGIqG+VBPUyo6gV6lEFw+nYUcChvLgImBiFUiot5xGl+rY3dwQoEdmdtnhkEGV5P0Qqpo7xg9",
+	"D6YFuybWJnmBHhuSPjefSA6faVKlivrJVE/XlOFuSKa2OQE6M0iQsBBT/eSxg3tcjKamO4NzqtdSXwh4",
+	"kMfdp79MOn+7ebs3vvh0dKl2XweHv4bZsLSFuIzkJs5mp3XAsX2WM2NPqNQ5wqXUnDvvu9x6VgAITfkr",
+	"tkAbobA6j58nYSkKit5V8tpKTyjzhl4VgZgA7BHUHT+jkgcP5HJwN8/n4YCEQxiUo77yLn9cv9D0GlBC",
+	"0zRsOka0caC5iPcTmnAmT3LpkYYTQPo9gDQ7+1XMlG+1VkWMnEV7dScx5YG3q4D+4kt0+ERPgpiu70nQ",
+	"KpGpPe32F0oT+l77aG+3tVfdnTMtNEirnrq+zp/6HGrHtWReq1sciuM9qODXZw9TftoZ3bufpzmGt+8u",
+	"35y+rv27ladYt4OCJsrtG3IWiKZcaZwMmVS2rvmYAJg6RK/TbV+e+JGR4dLkjz98N6KsbOiueKM26qqK",
+	"122Nd13ogXfZnaxOn8ARTXKOGvIwEXPbkk2OEh6PVxQtrzw8hxesb6l/yW6j63SJh019yFb9OSJInWgm",
+	"F8hB9LF757uQpXahQB6VrUb93UPv2zEUduYZVcHIZ27LOTMYU309hAzZspbyZRUDK1jJQMy0rWYSlkE2",
+	"ESrHLLQVMWtllaLs9uEma1UiHlY0L0R2EgowGtktR0CQ9d9o7/3SQi/bL95OZflW/7hFIwBAoYDt9JiW",
+	"EmpCrMyf0sVEr6P20esJXT+PN7f+Cb09xx+1LVu1fxc2B8p4f58x8zWkx3o8qrJ6l+6ROY+KnLWw5DF0",
+	"dSM91D16dZLeSdJ72hn1yPftibbaD58etEYII6XpBFrJWQDlJ3VQWEkvmfcqm9gqRieFjPuiLrZUw8rr",
+	"SP/3Gt56lBWztFTL+GbUlz9wh9vclb6XPmJPp/4H00021BfWDgUZXb0sB6FKHGE1sWIcuuhC1o1B58pq",
+	"H/X/QGqEaVTJy5AQ68ePxHSj+JGe2ypIotRMLvoph5tC7WwCVGCwkjyiX1l7frnOWKz+LyUYwGMQXCed",
+	"X+Upr660wTN/vAKbSlXoC9TVbIKhkFaqSR4y4HWp4tzEbsyGYbMBv7Wq2qUIxky9+YUkzHSjKZSyrMJT",
+	"aK3Xn2w5fkLG9/yRVPSTSVMZXHby1tG/lv9LD8ohhs21fl6r1+YVbl7LhnxOi2CUQZKlbWydvib2Janb",
+	"5eX5y3e1eu3F2evTv9fqtevL07dXp8+vz9+9rX77Q4RC4KSxuZPWxVw04YI6ZTnDYV5Dah8crhU8/NM1",
+	"mf63B2cNtef/iFfFF2p7H0c8Hp+buOzmGc+SEf0AQPsUibHunfu4fc3a/Sqt7K998ue99OYGXIq5JP2F",
+	"ttS4COuaI8Yk5BMWQ5jhhAAihRiQTywRMpfK0CRnNyxZIIyiyYHu6clq1tA1EXDEbeAxjSACPRAJMWmp",
+	"+vFN0lNC0Uj2CKRuAtwaqANlROr8c1dENctdG1r5EcOE8hjicgv4S8ym3f4iU2o+pr6O3z7X6JR3Axpp",
+	"NlTrtFv7tXpNs5buRHalErD50G4M+A3kLtfarc4eNl/AD7Vt634aiDjGTeiakK15BptM1aI7Ffi21lqL",
+	"sfLMvtr0iDAf2lfDpwnTBJHOWAn3yZ3Sk42imGkM0Ghib5x7k/0s9yL48MA38iA/9O7jOtPQRAIX9ase",
+	"xfYb/Qj75knkLt6R9cI9m7TOMPdmFXuiQ/YjjLxzL9eaajr8/IXlQT59fTO1H553KeYPq/kj1a63axn9",
+	"rpynMfhkibmbhhZKpNzL2dp6+fDTt9aXWCX5V67EWSRX/BOzzRRyypO0Kjtq89An2tGmiKF1/NJQ8zHp",
+	"RyIYS9Jnwxn0Ktwjr/gzGHMA/6wj0DfNdPZihsW/2YFlB6Wcjmxr1nYxFPduox/aqp2NfgIrWPs3vrNZ",
+	"+8e589uge5hzxpv/arP1ZVSyUZMwS0kb/2iz2eVocfNfbfKyUp+x7BAKm+vQnktTuY3JLzi/kMIE6869",
+	"yZNM6XZ4ydE5w0p+m4k2P8MFlVtr2nIacUX6C9ctkXqCUu3MiAEz9TEDaQA9xIElIE67z1PhiOmyjQxu",
+	"IJtUhNZB2ixQT7BOgpkiPCbvr5+785vweAZIriMxSyAZL20lWj0JLZzLcMhGLFknKk4CpIP+MxCTPo/B",
+	"yrPzyuwWJ05KTrPPIUiVfgXwzn00tIXFagsFww4wdDqNFuR7ii6qEdWfIrDpk+yHRAnxTYmkP7ux8BBS",
+	"zlyTDbMWv3nZCFd+VR0nnvNzGPt1BOpm1oZmbCsG/6gHpeH2Lymu75PT5DTQWNGMCMdtpx1sYqJsFxL6",
+	"P6KBuNbXn0gbATdiSfLqz0sx1E064umxG8RQ/4clfMC9eAZRZOr9JRQOMNvtFWFZrFFIDChNwmCkHIl5",
+	"TKAw2xbXPBjGmdWxjj/XVmXxb5e+f+fBUTN8sDZiUSQaVt1bnqT8ANhrVqDDax8TYM3Z1KXNdaScsfAV",
+	"W3xVULbNhdI95MQ3ggC3lnSoThRYGwIuW24pWbTK2PExNmAoiy2ArbATo8V+AiyV2ZRMKI/8GFZ7R53D",
+	"9lPgzZXwNVugbVAeWbiNTcBtKlCA4JXV22TjYC/ExJiCG2dYhvDTItKneV5t6X6E6VuXxvNglJe2zAPK",
+	"63Oq9K70Y/B9fSq9pSymQJajgYms+8RW1KRFa7lKNejDoh9cOzaPzfULBUUer5R+L/zrpWU8P/96XQL1",
+	"PnUwPJEIDZhPPQXzFAnp7dy0AV1nBwb2TBGdKcrK18Zl00tZen5+5rldBAP1tVNwQESPU/DQOrmiE3bF",
+	"FfvrlUp4oOrkgqrRX+3UIFU4BggaeG6a1IkIQF3z2mw+FAyt2t0dtPgfiCU9JvVJiQG5gidpyQ8BxgiS",
+	"ESA+DhkjkO1+bLo51tO0E5tNgf6VIYtZQpVWKvRuc9X8EH+IGxjXJFyxCdj9PR726qSXpYrrv7Jccf2X",
+	"TRbvNQmGw01STkBjgMQhnf/d30WfDvBU2dTveUl5NEvMZHp0Oo14AA6NHdPV8r/+KUXcO7EQQVq1gXSo",
+	"Jjk1mW7IML+TJmtKD9lr7TXJXmuX9KAHYpfdBqA59bQc/hAT08CpTvY6R6Sn19+FBAMzwvQxIu/jcazV",
+	"qAFWskMyFvr6s7SitHNX2Mz2jWL+e0CThDNJem7n096J+RrwwjSpaN4TwBmAmgs/W5DeJVXstZ6VwQ1L",
+	"/25ciIgHi94JTJ/GoV7Rfms3/WHW8bSntwlfBndExAwPFYdSfRYiHpLe2TUd9upAPWk7jVIjBb3Ai3dX",
+	"14A5JUnvPGSTqVAsDhaNV2zRq5OL0+vnP8F0X5y9Prs+IyMRi1lCeueDxhuqglGvTuYJV0zCM0gvTBbd",
+	"ZBb/VSUz1jsxXQwYDUZM2i4eenXmhXNqd4O6q+qZpqtQPqaXTH48uzaV/ZR0Wm1bKjjgWPxvG0nAinq3",
+	"jayqECgsa29Ko4glyPqOSW8660c86NnGiXXSkywa9PC+KUH6jADB1CGGzyLJiL47aZcHKDGUeMkIcTAJ",
+	"aKDSiuZSCwh9JpaldfWTejDtrNmRqXOncixdQA60EnJl/XVCLXbbfCSMRy9mWReJUJjGI5JMaDJmoZ69",
+	"npiYqcZkQI+JOah0gRzOB+7aZEC7LE5ENGGxSoECenaTpWLTxmxqHgHPN1tt+sPDnCBrRtsw8XE62e+k",
+	"BXtN22lgHkV7n6CzVaannYK/JaQHtJrKCvP+3omecEQN7MOQKYnT1993Z9PcxKGjWMBi6dbin041fTY6",
+	"TXDRJZEDAjefz5sUvm6KZLhjfit3Xp8/P3t7dQa/yXr71pCD1+q1G5ZIk7HWbOEYMWUxnfLacW232Wru",
+	"onU5AgG+05yzKGoAre38cz6WzX+apjJDrA/R2gVwUW3a1n5k6uf5GE1hORV6QnpQp9VCbSxWzGB+OezX",
+	"PhHVj1XKCTwfRFdZZAEoDHmDOV2B3hu0YAf8htnja2KGnMkM978rnfyOERo5/aZ2/NvHek3OJhOaLGrH",
+	"tQu4q4jZgRAkjmqB4gYqLkzenpbDdCgtFJ7WpVy2UDuu4eWHd9qWyJ+1TLpbtu/Q1/uCQtP3KU3ohGGU",
+	"+beypz/r22skX6pB6HPP9AfTA7mEnpOeU+avyAu/TSBYc93W/+LxWNx9XElNit2qnZGaRPlJfZi1WrvB",
+	"/xeKAHI69QD4iOEXcDXwg/z08esd5/uau+ri/O7q/ibX0GMeGOTD05zp/GP7cS9rju3Q24hF0xX0plnY",
+	"lDc0MVdS22suFTrrZZnYfGvLhoDF/ZJHiiUX+sPaXb2cox4t8DLZLuHQSCil0d9nCD1rK5f0l2i0rsdA",
+	"3ukfYD5f9astUg10TIWaQO7mhVfMpWBErzefnA9i2ZzsNLQKUjkF+HLtd+MpXimDk7Ly9DR/ueKfWHZ2",
+	"a/wAUnjMLz4+omTAxUDhQ+WlvMdNTO+efkPaYMrl5vbelG/YmC2OE0YxGCGk505hNSEuYeNL9SJZXM7i",
+	"tQ/lV8rV2oMdzfsVW7jHCGbGMxEuHvgETWHlXd73YBqYPDL1+CjnRbIgySw+drR5rWxzReZiFoXQi1Ur",
+	"wzwEx7lQZMymCiit02o/8AR/5WqEmC2+qeLWQSxhxGho0sy0xVX1dDNsB8bc1WuvBU5u1fh0nJnFvW4U",
+	"TtuB9ln/VoGJVxJdOxRTnncSNhWJakSMjgGv13v3LmHQaz1m05v3JW+HniBOdb270XngNweMT71UB4A6",
+	"dTIfMfCSiAQuAVdkJKLQVFwYkCEaL/oiXGjDWVujFl16BPcHHALC6sk8NhalxJJnuH1adqOOA10FU6vV",
+	"GKbanKPGg/zQKhduvVmL2woEkAO0dDZ61Fq0W6Fz7Xzm4V1aJsTKtPoCPt9STuDP1mf9A3CkrD1+ezFU",
+	"Vgv2PP06RWw4rW0yN0iYKVJtkl/BPWOcPL1j0zsd2LMpoAofQvjj/oN3a1teVa+04R7iWD9+FRn5Ut+B",
+	"rcXOA4iQH5na7lBStczii+RPBWsL/5T37bH0txR38RvR364dtQ1cd+BvTUs7vxbFPje4tvfgJD7h4ag+",
+	"WpYu03r09382yr6PQfPFKROPIGySZ6aLOEZ6UMaxW0XMJQWFJ4iE+SrLPZImGUfLQ0BrNOjCVo/CQsGv",
+	"SeW4RINACvUlNxgafUBCF8qUf1tC99z/KEQMVJGM3UyVYUKDNNmZS8DU0dtVuCrwhn9flceXHbjTmvK+",
+	"AVs/ZnOMmX2bxv51NsVjB4ylnv4bTZV6Bt0C5lMdvZpoRUEsWv7R/AWXbBrpe4tcpb8w/f9EzLbmLLOQ",
+	"qwa7AUiypX5vPfAMx23KCV4mYrL23bsWSx3kJnDMJYFwKwkxg9TnEoYBRY/0JvGZ08Y/IDrj65BXMT30",
+	"22e7t2RuBiNwq5l9zKBS/LGjJZun5WSIeEFmuhior5iposmQqSXb6IE7rsJ0qdrIP7T3Pb0Yj++B/zV3",
+	"frke83XNCbTKBDnLuVhryJWHF8Dnxgr0MINUy7hJsxz9Wgam48CPXHgFLStMUk/qxMI5DxIRKww06UEj",
+	"Kkd1IoUJIRsDpU4oSdhE3NCIiITQmPBYsgTqsLgBrWySH/kNI5rTgj+M0STiLEkTV3hMehDAB2R4VBI1",
+	"34ikML4rUB2NxNN7h0tH71YwU0QMBvD2KMLPNO9ULCY0ZvOytoSJjnlG+Sgag36DST790sZm+mqeF2sl",
+	"vXOmAjF5EKJ/PmIB9kTUpKLpg6e1eECx5ti2pXk12oEc1sYsDkU1nb8UCZmPBODMDAUmL02gtXBfzDLC",
+	"RTKGvishR7zKCR2b4gGtjdtOxFySPg3G6OPVFJY2WzY4VAV/TByKs7Th5rfqqocZ6qmuR5geZ6f+ccxO",
+	"8jtiTzvtT3hjG1GTK/B857ogawvy4d3gemLZKZsZTZze0pvlt1jS4/ENVxRZLQ0CNlXLDbq00T7QWW4a",
+	"mqGBmSfigCGowVMS0oVsEoRfNXlpEvrz0GzDgALBudwkCDxkiRThDtONl8wm97mpPmYWPLEHVtdME9Lk",
+	"nD6NeXI+haWep4v/pqk6myZO+0tzXdP83a9bTBgAY8VijqxE8mHMICwD+p3VD+Cm4NnZNG9Mm36Qm/JZ",
+	"K2U2Df23j3e5m4ObhjLcbmQ6VTPRLJZ1/2sUCTFuYPGM3wP4Wojx++kfjvhw2l+a+LL3vxsMoGbxrl7V",
+	"vW6EXbxs5ynLquBwWEiUeHi2fAU5XyPm0hZAx6RlQJsT0wTb1fuZ8KlZF7JazWSdDNk4JPtEYR8Vh29q",
+	"Ntpp4Rf685GYebxtWa/8b5kes1l+O1zwyvK8x+VyOcJ7yWMuR046dJpcnssH344CreBsJEwytSyWAQds",
+	"m7tfwuhvmXryM/3C6RzPRciu9FM8JHRuVEyv4lM3yRXgKXdanj80TZ3KsakpgMRWaIxeVG8fgqB2AhEP",
+	"OCJzVqTl4YA/KGGZ2W9thLg9xqEeiim/RQIIZI458vDirWzepHwmX0ZqbMMtaMPWyS3hMjDAMuCHI4Ov",
+	"oS/rvXStF7TMUUpgKhb42EMQ4NpgN19hJRoAw6dW0HwkImaJ4mEU6VKxZFGbPrtNHQ1FIWd4R3GF21GF",
+	"EWvLFKE5FLZZlolWJH6WEuuQqSwMY2r2jN8SPlJ8wqo0oT+AGvTH04EeUp6+GdDTOdWqfZUb0GWiCR+O",
+	"VOoMdlXjYmdc8qPQYhYLD/MVZpMB7T0Cl0VD9B4XxYC++Pmnfvy7mXosxlkhwBK3qlofwI0wdecqx/CG",
+	"ImZuOgWWIsKhPDJfq38usDYzN5kKmm2PI2/9+zpnyYwHFfJ3XTWQSyw3bZIXgsdDwpURAdaHpnmtlsN+",
+	"HvZ++s3zsHUdCl9GCz/1qNnHRh0GryIlwE6sk71CX39MzdxIV/2aLQlUip0+DcZajMcsakRiWOAehcjt",
+	"lMXnL8hzTH4iz2gwbjzH35LX8FvSbrYsOpHRT9MNwtsPBVq5xuolen2WTQmf+oVJ97Yxn88bA5FMGrMk",
+	"YrE+8nCDVH2Ys227vK3i/0LESGem/lybYCF6rfYeUIxDz10oXK0SnCnTBpBIcKA+hnmBFe409rSPl9SW",
+	"9UoxYYDJoC+ZcS8jfVjql1JsQPwBjSJ9AZx8k0JI2erXKTKJ9Gs0BkXFDu8nYq4NMuP4DkQsRcROCCUD",
+	"3Aszlis7xPYEcmqCv5PI0MkzoUZQxDzgtywkUBqelmYi5EeTXKTkb+PX6QbSMMQiaD6MRcI8QRB0IV1J",
+	"sfFVu5ICihfXzoi4kkLz3U3Gm8Lq9X8AwFlJhZqy29r1td9yDwouXuFgqFuq7aRqfcn0q6V3B1zP5ctT",
+	"oklN8ASA/UqXRkxZ3MCsG1NpvuZFkoomK8KFiFvkC1fibjv5Ixlyh13GCYkFXHwuSSQgsXY2NbkaqTWn",
+	"WBTBvYhFKn4zC8Tc056B5JFS9Mj3HoCf1/S2gO6jV1gn7ZZ1rj+pkznAQPV5gT2kiUxmr/XrjSbpcISe",
+	"fqhI+Cegh+4sQfCigtKmd3SbC/lF1Ta4/MmXD0Oa9/rNvWdsOIsfXkI9Y0Ps0GbOmiqvuNpOGCFcyfKc",
+	"jxIAiiY11EXzeCh113axKCplqBeLkdIkkJKHSqWDGMNlFsL1ESibfutWBU7xCxPna37DlnhHHOXYpDWD",
+	"bjV/iASli0Tc2J6R+gQXYqbl/mrrQLJoUNOfOvA/WUvejEznXAWjhgmPL2X304QBYLhdKkBRbkdo8NJr",
+	"G5L/hsnNnei3lJhhzwDcndoaM3kYJon7gaOUWUEg+M40pzTZ8GKgKdKCuMkHI8sUkbXCbNU2DukYUDwS",
+	"JAx4No1kk7wqYiCSQEwY6S8QfO8ZlTyAHCL0FGsdxLZ46wsE/vOhSFwbb/cfyGyFKW9ktT5gMifECGyL",
+	"0WoztEneYldIBJb6vvccwLmeI17aMYlFA+Che0++gqFsK8W4xNCDmUL7C04BED3N6+u2BK1OEHI2BFUB",
+	"gkcQqqNx6rNKIae1iR9FYv4YFn4aLspAJixs3UgkiiBE6BZurHJeuC8b+g/gBf06mdT/P3tf39w2juT9",
+	"VVCqp2rrqaMc2ZPMZJy6PxwnzqUSz+Rsz+Zu114bEiEZZQrQEKBlXS7f/QrdAN9EUqRMSbQnqalJRIIk",
+	"XrqBxg/dv47ZyKuPci6cc78jS/JsKtkboMu+8TBZiP2JpN2WvhFDuHCLGrLSU6F4b2YvF+/PCglY///G",
+	"vGrSvMhtnnePpKqIc/rA9DEUaCqu5qlTKfTtFg63sYYlU9GQB4HZn49p2Fq8CSWQV4eMbNe4Hjff4mJS",
+	"0On2TtbRHh7fG6n7ld1/rO63MALAnWerk1Dnweu8SHDt/RlR2GN6dCojoS/DS2EaRocBu4b8CVDs+uWd",
+	"95PNhft6YAo15MwLAhJwwdQeOYFsA+aHDcME0N5CNyMZRFOhHAhi9dqF2MgxMT3wmQs8wCOjKAzN7LlH",
+	"zk6Oycv91wOP/HFx0n+dw9GOsUP677iaScXrQGpFj7QR3LgsbJ7Zqh2f/319oXM4Qd/hBNVBjo6k/Etc",
+	"ug2av6cc3ZbvkS2xzC3hO2olwKOUXKKay9VRk6lUmrxCmulkPzbhSrOQ3ITM5yEb6eso5JYROnVQd40H",
+	"dXjTRaRYDBRW2JJdSb4LN81yt1Xn9FzbdkNht9TD3SWzq1PVJ0pm9xu6eJHceXVyHqbt2pUcOvwtZtJW",
+	"Sx445VqOEezmVgzgpsGJ5Tm/gFwsn8klfWw+ZBMqUKchFo+cWR76sT0xCahC0iXLlnpvbXl32jK/5UGG",
+	"N9xnUyp8RRQXE9vYviwA3ZBk69ETRv4F2+HgqM1ltgvOsuYHBlWSVs5ktqmxu9rx9NkZnrP1BnKJ7KyB",
+	"/scEQ1wRnytj/yOoA7z2Mf8IHH6bywh4FkTwAj3YU1buzdsPu6FQq6MA3SdTa3eKq15MY3aISARc3FWf",
+	"oNKM3wHq2ETq5IACaM7J+ZLvmg1tza/HBbHxphJuFLeoUVu0tHNtXNfB7USGE6k1E22sr+ZlzFl1KkLt",
+	"SLyprNnnhpGrbQgkwtL9JOFXFTqdS0r2LAWnsKUdnWCt/cxVbFLvcm79LOVdbPNf/NcFCdkodj424scU",
+	"obbOrYh2EsNejVKlyq3IeQIn/6n3xv6LdjIuI31ySf0asH6Ukk6lP7+BVA5JbzyTdA6pgP8tgW0ZeXJi",
+	"jLN2EYsc3lkBtl04d0MM8DGLl6UOL6Eo+WqjMMq9+iHjLnjt4IHWb+icOOFGEacSEHE0FBYQk7lHHOL3",
+	"08BF3duzT+fz+Ap+G+sppRCFIN76ZBFdhu/iVu0IuEt6tTXIDrMFyjiQRDGxARivsuIfke/iqQF4WO3E",
+	"SWy4yB+yrpwT6q9wKzG5j1rhrIEThhlRGSJBEc4LNijCrCULFZuZpaDaI9he4kf/qkCa+Ywf0rml8Ev1",
+	"ZEPJqELOWhygq53NWd3BydYapezhaU5bUwzrigm/2hNVsHlafZOV/k3MBYkk3Tn9Xuagho91W323znBQ",
+	"LYTnFn/clQxC+EWO7muS3STVnS+sKE5ZldfIKdtk4s1TVrZdxdy1u+xpsximsuhmIBYXpNrIwXdFPpBT",
+	"1lz9Ogg7n7LdAM2rRKmT0PIcw4eJDElAxSTCVKs1pSxR4Hj1wJb1EWKoYBcBd7+JZMrFBELktd2mkTpR",
+	"/KkH8gHia8VEYI88ERZWrGzXg/sLxrY03p/r9sL8iyi3ajG7rp5UC3c+y/If83mVq0AQEJfQIKEGtoTB",
+	"WME4+JI/SqS/JNxi3Wf4aiLYL8uN00J+r1x3t8LsVcHl1bJgIevZ6pkVRQcVL01JnZImz/m2IBGdUb9I",
+	"+NJGLVlVScF3y4KFlen+ZLkb9/+VlkDs9Z5e9XZvDeSnxrre+etL93RM+8gLVX0qcjqmJ7ZYU3Hr9HFA",
+	"3K4tnQZArKAx+jKcXG1sLApno4+AWAmNRwLWzcbOZMz3XEZUR5q73iIH4HbckZ2ejuJaNkHk99v8/HsR",
+	"ymBaYsPFVM800rdMaPMVMxizGRGM+WqPnN8a4QFnDSmCRRtyiRwAWppJJ08W94hJpjLENTvzpKAvweb9",
+	"kEGmk0XfTHqqijhTsPmZLXwMZTtPnpmtbpknVOATKRjy29xL7m9k3E/pHa5/rr/JyPZhu+vKyrOIr26R",
+	"iz1/MY4uXSsykURLWXb+sP7sEz/5pE4fIHlPO3bzGbyqRcWvkIK8MV1uRscyAQmXQCggiD0rFUl6l+Wd",
+	"XKnRvFVZ2e7a1oiZebCBLxdH3CZWCFiwQs6JFHvkLKvhZrJT7U9zjkne97mY5MU8SZSFcmZqsrk1D0H5",
+	"SjPblnleNjY0aksGNnhHYtSLS5SRT3zS7JzOlo6nroDRe7bKJTdlPCeWMzkKgmwqn8Rly4ay4NGOb0tZ",
+	"RgEoxTUoSMx/4JgmgZgSF865ABoJIaQmUMvlKfCzubwm7UxrnjZ1MKT4yAWOLtHFlYqF9VK4WI6zd1S7",
+	"bciR6aSmopPD41FmVlk+F60Ig5MFjwTcVJzyAPnC5YyJdFpnsKBwjwfCoqwdYX+9SRlhIEvg+1F0Zmwe",
+	"Qq1uvobCYx0yts6sKbVkb4Gn20Ytrqnrwkd7AHkVp7ePH6bNLw6ddvZoPkwrAqLSGjg1uzD7b8jHHiOB",
+	"U88RRJb6YHox4XheawluIW4lCaQCT2okiOdpjtnYX9k5bBbMNjY9vJk6PCIFGdqc8g45svZUWUDWU5kl",
+	"NnEKbpqwq5PwMqW6SAJ/OngaDvt+GVhu2vamR7ssxzQ/1Ub4b0mxvzpBRdwVW7LeRbrr3bCnLi6PfHxz",
+	"yWO+CKWO27Np6/cr5bqTKEHcA7vxSU8GoLssEpV1fKL0EVhtm4fWaUBDBcs6DSYPvfgmVG6bU4TRrq97",
+	"8ZPbMQgaaXdtQBdFF3y9uCLjkFlS213wNTxeCMo3HO0N89Wu5qHO7DweMU5LW5Ai6/wZq+QGV87d2PSV",
+	"Ett9/oRNrTsvMBdfabaTNGwGZkWY5FDmIeG+AmZ5YXcbao8cA/RoiRIs0bxLWGOPCwB9C9hYm110AcrK",
+	"lUb63zb0KtueT1z4MbJt6lQW5xsyJaNwhM77aSH1ahMYB7+DSBXFHn/UigxNL5ivmaUNHBTAJmMPXOmy",
+	"WsFfVTWa0ofPTEz0be9wfzDwelMu4t8wm2kWmvf+659H/X/Q/v8M+r9e96/+7f8ZscqxQT7xvRdK0DY8",
+	"k77eSjKigmgZjW4hufcMGcIp8t9mTsSCImWloyB7arKspUH1pvvIFGhdWwBpC6OAYYwUe6AjHSwQ9JqF",
+	"XIz4jAZlshoX6DVQmS/xQ98rq0OHMtJYkTur0k5ja2h07eqcuWeegToEWzxCxEECGKpo5VqpBtUwxNEo",
+	"2ILF1QiD6HAc/dEo2A1YYYapuzBFSe2eKEBxBM6HRu3qqdkqozBITuw1UysSu1iiWWtWjSMBT1q+Onvg",
+	"ESlLqZGi+k/nusHTkzkajT4jvMAwvGCw0LWzM96Iol3sJFNG8I6NeFVyId/ebysmaZ4eWdRa8wmftWTq",
+	"FJz8F0Fi21kHjFWyqV36+mtMS56Qmt4xQeictuIsdgGnsQLXf3hro9moHBXb9khfbX9Z7AxqVn8RqQWS",
+	"/eWVdCMLzW5AtBLR7T581pZhhPS5ffC/nlTmCoGCx1iu9X35VyC1TLh8i7a7qXD49QAsbMJn95qC/fgF",
+	"AB1akjEPAsLFG2JHzCUAKqsbICS19+HwGdMnRXU4lkJFUxbaVEPllbHph8qq5JCaelX6YEqXVekTWxTV",
+	"4zBFhvE3RQSbM6WJsbLvMU2XDWpVIzljDm+NBbCs3nTGr+/Y4pr79XGNGf/EFh+NCbbRXEBpFShL4cYe",
+	"2gmUJ2YtWrh8fjYZfgHycMuCWY2DnxL1ByGpBuI+YJHNr3hfQjbmD8/DTwY6bUvw1CgzYaQdZeyFZemA",
+	"G7WQqQ92Ftn04D8Xdxror92gUzhU3cWnSuv31F1osgpYX/+qLTN8+MU3+LsGdrAtTYXv/HC8acfx5pGi",
+	"U44v7EIarnYxuXUGZVh3KGthDj+Ue3Or9W6Qh1KB7j72sI317kVAK+EINLDp5LlNcZ9p6dYyoBMyXFhn",
+	"DCp88mfEola2Ef8h52RMwyVTxqyPQ3bLhd90OisZ4z8jqWnNYIv/xLJb2Hd2eSMJvbCNjeTUGEWl/g12",
+	"4JYHHW5UDzoIbPWgX2CR7WMMBe44WN0kFG4xK4WqwMGsEeh3YZ548q430JRtOd840XCiaC8siyLcqAVq",
+	"XFi09geo0WC8dwNq4FB1F9Qord9TBzXciUZNtau27fDh2AFnaHYNfbsaFCvqW1PkA9veyrB1fXIt3IlG",
+	"wcdLzzBwBQRvJ3DeTsLKMUk+3EEv+DbmebODxpOufW8wGLjvDxfEeoc3mvqrRfAb/F0DTtvWGgHf+QGn",
+	"tQOnrTdplaNouxCCq12spp1B0RqOYC3w7Icqb24V2w14VirH3QfPNmFX2UXtxZQpRSesPPjt7YLc2ELX",
+	"3L8Bzv/hgtzcsUXyA2ClG1jyb+R4rJiO70GQGZ8CH4fSMoxD4G7GoZzaZ7S8eQNNte7Tc0gYpo1NyafM",
+	"I8NI58sTGihJBA1DOSeUBFLexfXCdURGmlCxOEzIbZCg+K0t5ci7mdLEdQMyRAKRn6PxN1tTTGtgcxX+",
+	"/HKP4I4V68CEDzcPyCl/C82OKbfta21CUqoU0rNPzQssQ5eZjhTRcwlvhBfFGTNM49+QcRQCM6VVSEXm",
+	"lOs98lnKO9OZU0hzKiTBjoda2+3LkAcB8wnkd/RZwO9ZuCgONTx1YrD5Ke+MUZ8OA5ab+oo4ZrDzbG9y",
+	"szHzTGNM/5y/+4TRZYqBnRnKaGJLHX35SEKmoxA480p9wxKhzuAx7IFOZ4Ep8MvJwPzZN/87OPoVf6X+",
+	"9LxMpOHB66pIw0H/Vww2PKwINcz2gRsTlJ5bJJTjCvNt0KkUExuAescWpXli79iipHkQxdp/+cv+fq4h",
+	"g4OX+ZasrCvCYKZ2MBW8gVBO5ltNt1NCWR3hkUwtxzKcUt077HGhfzrA+vFpNO0d/vzq1U+voHr4exBX",
+	"jgvNJsBYtFS7EyS958rpiBRldcECtRG6YxkJ7T66QvBNLRoYBs8DjLZCvAXkzywAVMMaw/x4Qs9QP9lL",
+	"RdxPcGsFEnjOhG/b0znTsMOxd7bLTO9tnSwfP33GRozPCgXwHMTFYnwF29UMZhivSJnIkXYyzwjfEgU6",
+	"+Wogto0sPm1zzxRTHTizJG3wvBpYQlAgA80bKAUhapQHXTMoMEMBLEexrWenCqrBkrC2P1cpZ2Uh56U5",
+	"0LkYlSxaZnvTN13Tq7tyxlVKbB1NS2kZNJxhJx/OmU50Ar6/KhrGl8E8SJb+EQLNjQyYf/3v5eXDYNC/",
+	"vHw4GFxePvxyUtOM+SAZ5BNLNlfsngmdMevekDkXish7FpIb6NnEWMCdVdL6z1Tp/nvziv7Hd70S3oeX",
+	"g19/rkf8sPfvJfbY6lVRswf9AhrTVzpkdJo1sODOITplXwqfanpIvn2/FJciU+v8dwuShYb3LOwr02nw",
+	"TrVHbtIvv8HMLLDTojwgSlPhpwpZ6bo5JDemFjdme0CJ1VCP3HAfLgHtdUDNmySZSDNmZsuVvMcP5WzG",
+	"/Mx7br5dxjPUZe+QXPb2Dy5732/I/JYJm4TBjB+ZU+AOJiqQ8+SVs1AOAzbNVe0LXk0wZOxe2GmZrdNI",
+	"TqemNwIuQJrCBdl/RRS5Y2xm81/FjMUwabXCcEH1KDV54D5kQWgY8nu2jplhp+tZQEX1UfcXKPGs+NxN",
+	"kzZvE0LHGTmW43GGBdRsjI22FUAosPzlRijkI9YfSnm3YpxMubdQ7HkNlmvXFkbMfMrteGXge+SWBT5i",
+	"KkEAl2oNo72THccarkTIa7+mH9EPr6C0V1Ah+X0TpyDFwnujeDaDRvXAnWPhI1f2r866m+2PLTne2BEj",
+	"NBkFN/BLg1mU/gCKXNsitdxyss3cXT6K9nfN2ZbtxpMm17vddalZXdGn7luTU63HaVYWL8i/oCbxyCNV",
+	"L/t4xzKndclBYRMjX+6+sIlRvdrpFNUZP4VWB7KWF8NTVdFNr6a78UBYLardd0XY6DKEKazKsekgsBuK",
+	"eH+BOdL2yFHCp3ZL4TDcva34uPvcfetZbfE+83tmW7btVNSQNcz1uee8KsCPIk05E+nbZkmpc7IRuwMz",
+	"4fchX2dFbt/3wv/dFFl7sDeTra7NCQUb9l74xUkz4QakuuMh0UYKlU36No4U85Nk8II9aOdfQtqhyHtv",
+	"s6qCiMTp6YaOsFYK1qpgrEqT91GrZj3gLUuT7e811lF4rkM2rhWMKmOWQZGWBMG6dqUy18cq+WgRsBhT",
+	"ReBnnKxyc86F+IVSgh9zd5creFILt3IiBVOtPLUZSHyV3+x6eUG7aDJiU3bkrFpDnrqafG0J810pWVk7",
+	"0Jp4NWD6Z2a+/T4X2K4tcpQ7exoOXBYyIkMWgGOhbJbCenl29kq4kv9bRrAEcI0evzbN8YgKuLw/2CMf",
+	"NVGahtq6QwDRLoWck/1oBtkulU1BO85nSk5yU/KCNdyGcu44d/GmpqomGHF70CvAK8XmJ+aqpshujf6g",
+	"OGCYKN15U0EyYkzIrNgoZJhhtP0s7qf0jpmPW3fqBvNUJjFzBP5ZFebGH2s5CMJTjVxE4YkGfqIfQspF",
+	"MwqLt4tmtWnuvGUb0cTVER5pxjoDjyDl4/M43kMZK9C5MzlX7eRzoRp8dsw2qdaRe7Ts2gKX9kbqfqW6",
+	"HKv7HxrTbY2p6Q9nRztxgzNbbE9LD9xPPecddc3FZXgpDgYHP/cHv/YH+xeDwSH8tzcYDP7hxTcOcjcg",
+	"bEF5+4PBwLygmSudWZFCoyHkBJaggAt2mIpSdpsjGURToTwyB45hGqJlO+Ys8KEQ9M6ZnO+Rs5Nj8nL/",
+	"9cAjf1yc9F/nbPBj7Jz+O65mUvE6x4dFj7RhoWcUGsJojs//3lyxzTvZKAq5XoCODhkNWdg7/OeVEaoh",
+	"VXwEP648gHudKi9vYvAu2geACI15wCD8SqHbYc/rRWHQO+y9ANmz9cy/6hytQi8FPiLMk2IHjvRtSYgR",
+	"7oK97L7FPeZw+sInZ0zOApb1c0myd4BnIOZ9SwccYerpgkxoPhOa6wWZhfKeGzHIvhgdIY1hy8XEsiKH",
+	"LOWLrGTBW0/p6JYL501lzCmXyC71ZB61L+LZppqcv/uEueVnoZyEdIpmNtjnGRrmPrx++SV/COsVxJUM",
+	"8Hg8k8/NpvAr+rp0CfSgZyFffJpuKB6toOjxmAsiTbpdVPCcCd+DKEKPzAHhyAeKFT11vMSjm2bSLnrC",
+	"+kclWfIjxdKRUOAeVdB/6Ko7kkorj4BDYuprTneLu8/nKJVpjfB5kWC/D0MZujhE4Wf4pFOfA/7o7zBR",
+	"hDLA1YD6Uy4gODWFFnnZHb7ncqzbm7mM64VHnF7JqZHXu2MLV8T8013OsVh7S0kgvSRtg5diu/fS4eFe",
+	"JpTWS/OUeRlmOi/r0+vlQjK8tF+bl55JvayLoodjErdZyfQ/8WVX8TPL/VzzM1dmGblngTHCll+SHZ2S",
+	"4ajb7alO3mrHXnk9IQUzi5DXk3NR1NAfUtmqVN5zNm9DnmrLUKbhpYLw/fv/BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

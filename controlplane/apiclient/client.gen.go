@@ -346,6 +346,49 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUp(ctx context.Context, params *SignUpParams, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// BackchannelLogoutWithBody Where an identity provider says that somebody has signed out
+	//
+	// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+	BackchannelLogoutWithBody(ctx context.Context, params *BackchannelLogoutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BackchannelLogoutWithFormdataBody Where an identity provider says that somebody has signed out
+	//
+	// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+	BackchannelLogoutWithFormdataBody(ctx context.Context, params *BackchannelLogoutParams, body BackchannelLogoutFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FinishSso Where the identity provider sends the browser back to
+	//
+	// Ends the sign-in, sets the refresh cookie and sends the browser to the console; a failure sends it to the page of the problem's code. Both are fixed paths of this server. Parameters that a provider adds are ignored.
+	//
+	// Corresponds with GET /v1/auth/sso/callback (the `FinishSso` operationId).
+	FinishSso(ctx context.Context, params *FinishSsoParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartSsoWithBody Begin a sign-in at an identity provider
+	//
+	// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+	StartSsoWithBody(ctx context.Context, params *StartSsoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartSso Begin a sign-in at an identity provider
+	//
+	// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+	StartSso(ctx context.Context, params *StartSsoParams, body StartSsoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StepUpWithBody Prove again who you are
 	//
 	// For 15 minutes after this, or after a sign-in, the session may do what is marked `x-step-up`. Only for a person who is signed in.
@@ -423,6 +466,91 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/costs.csv (the `GetCostsCsv` operationId).
 	GetCostsCsv(ctx context.Context, params *GetCostsCsvParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListIdentityProviders List identity providers
+	//
+	// Corresponds with GET /v1/identity-providers (the `ListIdentityProviders` operationId).
+	ListIdentityProviders(ctx context.Context, params *ListIdentityProvidersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateIdentityProviderWithBody Name an OpenID Connect provider at which the tenant's people sign in
+	//
+	// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+	CreateIdentityProviderWithBody(ctx context.Context, params *CreateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateIdentityProvider Name an OpenID Connect provider at which the tenant's people sign in
+	//
+	// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+	CreateIdentityProvider(ctx context.Context, params *CreateIdentityProviderParams, body CreateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteIdentityProvider Delete one identity provider
+	//
+	// Sessions that began there end. Refused for the last one with a verified domain while the tenant demands single sign-on.
+	//
+	// Corresponds with DELETE /v1/identity-providers/{id} (the `DeleteIdentityProvider` operationId).
+	DeleteIdentityProvider(ctx context.Context, id IdentityProviderParam, params *DeleteIdentityProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetIdentityProvider Get one identity provider
+	//
+	// Corresponds with GET /v1/identity-providers/{id} (the `GetIdentityProvider` operationId).
+	GetIdentityProvider(ctx context.Context, id IdentityProviderParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateIdentityProviderWithBody Change one identity provider
+	//
+	// Sessions that began there end when it is disabled, or gets another issuer or client.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+	UpdateIdentityProviderWithBody(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateIdentityProvider Change one identity provider
+	//
+	// Sessions that began there end when it is disabled, or gets another issuer or client.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+	UpdateIdentityProvider(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, body UpdateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlinkIdentityWithBody Forget which subject of the provider a member is
+	//
+	// For a mail address that got another owner. Sessions that the member began there end.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+	UnlinkIdentityWithBody(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlinkIdentity Forget which subject of the provider a member is
+	//
+	// For a mail address that got another owner. Sessions that the member began there end.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+	UnlinkIdentity(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, body UnlinkIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyIdentityDomainWithBody Look for the TXT record that proves a domain
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+	VerifyIdentityDomainWithBody(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyIdentityDomain Look for the TXT record that proves a domain
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+	VerifyIdentityDomain(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, body VerifyIdentityDomainJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListInvitations List invitations
 	//
@@ -1623,6 +1751,99 @@ func (c *Client) SignUp(ctx context.Context, params *SignUpParams, body SignUpJS
 	return c.Client.Do(req)
 }
 
+// BackchannelLogoutWithBody Where an identity provider says that somebody has signed out
+//
+// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+func (c *Client) BackchannelLogoutWithBody(ctx context.Context, params *BackchannelLogoutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBackchannelLogoutRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BackchannelLogoutWithFormdataBody Where an identity provider says that somebody has signed out
+//
+// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+func (c *Client) BackchannelLogoutWithFormdataBody(ctx context.Context, params *BackchannelLogoutParams, body BackchannelLogoutFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBackchannelLogoutRequestWithFormdataBody(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FinishSso Where the identity provider sends the browser back to
+//
+// Ends the sign-in, sets the refresh cookie and sends the browser to the console; a failure sends it to the page of the problem's code. Both are fixed paths of this server. Parameters that a provider adds are ignored.
+//
+// Corresponds with GET /v1/auth/sso/callback (the `FinishSso` operationId).
+func (c *Client) FinishSso(ctx context.Context, params *FinishSsoParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFinishSsoRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartSsoWithBody Begin a sign-in at an identity provider
+//
+// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+func (c *Client) StartSsoWithBody(ctx context.Context, params *StartSsoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartSsoRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartSso Begin a sign-in at an identity provider
+//
+// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+func (c *Client) StartSso(ctx context.Context, params *StartSsoParams, body StartSsoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartSsoRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StepUpWithBody Prove again who you are
 //
 // For 15 minutes after this, or after a sign-in, the session may do what is marked `x-step-up`. Only for a person who is signed in.
@@ -1791,6 +2012,201 @@ func (c *Client) GetCosts(ctx context.Context, params *GetCostsParams, reqEditor
 // Corresponds with GET /v1/costs.csv (the `GetCostsCsv` operationId).
 func (c *Client) GetCostsCsv(ctx context.Context, params *GetCostsCsvParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetCostsCsvRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListIdentityProviders List identity providers
+//
+// Corresponds with GET /v1/identity-providers (the `ListIdentityProviders` operationId).
+func (c *Client) ListIdentityProviders(ctx context.Context, params *ListIdentityProvidersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListIdentityProvidersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateIdentityProviderWithBody Name an OpenID Connect provider at which the tenant's people sign in
+//
+// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+func (c *Client) CreateIdentityProviderWithBody(ctx context.Context, params *CreateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateIdentityProviderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateIdentityProvider Name an OpenID Connect provider at which the tenant's people sign in
+//
+// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+func (c *Client) CreateIdentityProvider(ctx context.Context, params *CreateIdentityProviderParams, body CreateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateIdentityProviderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteIdentityProvider Delete one identity provider
+//
+// Sessions that began there end. Refused for the last one with a verified domain while the tenant demands single sign-on.
+//
+// Corresponds with DELETE /v1/identity-providers/{id} (the `DeleteIdentityProvider` operationId).
+func (c *Client) DeleteIdentityProvider(ctx context.Context, id IdentityProviderParam, params *DeleteIdentityProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteIdentityProviderRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetIdentityProvider Get one identity provider
+//
+// Corresponds with GET /v1/identity-providers/{id} (the `GetIdentityProvider` operationId).
+func (c *Client) GetIdentityProvider(ctx context.Context, id IdentityProviderParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetIdentityProviderRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateIdentityProviderWithBody Change one identity provider
+//
+// Sessions that began there end when it is disabled, or gets another issuer or client.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+func (c *Client) UpdateIdentityProviderWithBody(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateIdentityProviderRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateIdentityProvider Change one identity provider
+//
+// Sessions that began there end when it is disabled, or gets another issuer or client.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+func (c *Client) UpdateIdentityProvider(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, body UpdateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateIdentityProviderRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlinkIdentityWithBody Forget which subject of the provider a member is
+//
+// For a mail address that got another owner. Sessions that the member began there end.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+func (c *Client) UnlinkIdentityWithBody(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlinkIdentityRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlinkIdentity Forget which subject of the provider a member is
+//
+// For a mail address that got another owner. Sessions that the member began there end.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+func (c *Client) UnlinkIdentity(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, body UnlinkIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlinkIdentityRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyIdentityDomainWithBody Look for the TXT record that proves a domain
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+func (c *Client) VerifyIdentityDomainWithBody(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyIdentityDomainRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyIdentityDomain Look for the TXT record that proves a domain
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+func (c *Client) VerifyIdentityDomain(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, body VerifyIdentityDomainJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyIdentityDomainRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4732,6 +5148,202 @@ func NewSignUpRequestWithBody(server string, params *SignUpParams, contentType s
 	return req, nil
 }
 
+// NewBackchannelLogoutRequestWithFormdataBody calls the generic BackchannelLogout builder with application/x-www-form-urlencoded body
+func NewBackchannelLogoutRequestWithFormdataBody(server string, params *BackchannelLogoutParams, body BackchannelLogoutFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewBackchannelLogoutRequestWithBody(server, params, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewBackchannelLogoutRequestWithBody constructs an http.Request for the BackchannelLogout method, with any body, and a specified content type
+func NewBackchannelLogoutRequestWithBody(server string, params *BackchannelLogoutParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/sso/backchannel-logout")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewFinishSsoRequest constructs an http.Request for the FinishSso method
+func NewFinishSsoRequest(server string, params *FinishSsoParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/sso/callback")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Code != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "code", *params.Code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Error != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "error", *params.Error, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Iss != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "iss", *params.Iss, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStartSsoRequest calls the generic StartSso builder with application/json body
+func NewStartSsoRequest(server string, params *StartSsoParams, body StartSsoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewStartSsoRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewStartSsoRequestWithBody constructs an http.Request for the StartSso method, with any body, and a specified content type
+func NewStartSsoRequestWithBody(server string, params *StartSsoParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/sso/start")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewStepUpRequest calls the generic StepUp builder with application/json body
 func NewStepUpRequest(server string, params *StepUpParams, body StepUpJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5055,6 +5667,489 @@ func NewGetCostsCsvRequest(server string, params *GetCostsCsvParams) (*http.Requ
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListIdentityProvidersRequest constructs an http.Request for the ListIdentityProviders method
+func NewListIdentityProvidersRequest(server string, params *ListIdentityProvidersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateIdentityProviderRequest calls the generic CreateIdentityProvider builder with application/json body
+func NewCreateIdentityProviderRequest(server string, params *CreateIdentityProviderParams, body CreateIdentityProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateIdentityProviderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateIdentityProviderRequestWithBody constructs an http.Request for the CreateIdentityProvider method, with any body, and a specified content type
+func NewCreateIdentityProviderRequestWithBody(server string, params *CreateIdentityProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteIdentityProviderRequest constructs an http.Request for the DeleteIdentityProvider method
+func NewDeleteIdentityProviderRequest(server string, id IdentityProviderParam, params *DeleteIdentityProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetIdentityProviderRequest constructs an http.Request for the GetIdentityProvider method
+func NewGetIdentityProviderRequest(server string, id IdentityProviderParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateIdentityProviderRequest calls the generic UpdateIdentityProvider builder with application/json body
+func NewUpdateIdentityProviderRequest(server string, id IdentityProviderParam, params *UpdateIdentityProviderParams, body UpdateIdentityProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateIdentityProviderRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateIdentityProviderRequestWithBody constructs an http.Request for the UpdateIdentityProvider method, with any body, and a specified content type
+func NewUpdateIdentityProviderRequestWithBody(server string, id IdentityProviderParam, params *UpdateIdentityProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUnlinkIdentityRequest calls the generic UnlinkIdentity builder with application/json body
+func NewUnlinkIdentityRequest(server string, id IdentityProviderParam, params *UnlinkIdentityParams, body UnlinkIdentityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnlinkIdentityRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUnlinkIdentityRequestWithBody constructs an http.Request for the UnlinkIdentity method, with any body, and a specified content type
+func NewUnlinkIdentityRequestWithBody(server string, id IdentityProviderParam, params *UnlinkIdentityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers/%s/actions/unlink", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewVerifyIdentityDomainRequest calls the generic VerifyIdentityDomain builder with application/json body
+func NewVerifyIdentityDomainRequest(server string, id IdentityProviderParam, params *VerifyIdentityDomainParams, body VerifyIdentityDomainJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyIdentityDomainRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewVerifyIdentityDomainRequestWithBody constructs an http.Request for the VerifyIdentityDomain method, with any body, and a specified content type
+func NewVerifyIdentityDomainRequestWithBody(server string, id IdentityProviderParam, params *VerifyIdentityDomainParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/identity-providers/%s/actions/verify-domain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -10410,6 +11505,51 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUpWithResponse(ctx context.Context, params *SignUpParams, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*SignUpResponse, error)
 
+	// BackchannelLogoutWithBodyWithResponse Where an identity provider says that somebody has signed out
+	//
+	// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+	BackchannelLogoutWithBodyWithResponse(ctx context.Context, params *BackchannelLogoutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BackchannelLogoutResponse, error)
+
+	// BackchannelLogoutWithFormdataBodyWithResponse Where an identity provider says that somebody has signed out
+	//
+	// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+	BackchannelLogoutWithFormdataBodyWithResponse(ctx context.Context, params *BackchannelLogoutParams, body BackchannelLogoutFormdataRequestBody, reqEditors ...RequestEditorFn) (*BackchannelLogoutResponse, error)
+
+	// FinishSsoWithResponse Where the identity provider sends the browser back to
+	//
+	// Ends the sign-in, sets the refresh cookie and sends the browser to the console; a failure sends it to the page of the problem's code. Both are fixed paths of this server. Parameters that a provider adds are ignored.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/auth/sso/callback (the `FinishSso` operationId).
+	FinishSsoWithResponse(ctx context.Context, params *FinishSsoParams, reqEditors ...RequestEditorFn) (*FinishSsoResponse, error)
+
+	// StartSsoWithBodyWithResponse Begin a sign-in at an identity provider
+	//
+	// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+	StartSsoWithBodyWithResponse(ctx context.Context, params *StartSsoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartSsoResponse, error)
+
+	// StartSsoWithResponse Begin a sign-in at an identity provider
+	//
+	// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+	StartSsoWithResponse(ctx context.Context, params *StartSsoParams, body StartSsoJSONRequestBody, reqEditors ...RequestEditorFn) (*StartSsoResponse, error)
+
 	// StepUpWithBodyWithResponse Prove again who you are
 	//
 	// For 15 minutes after this, or after a sign-in, the session may do what is marked `x-step-up`. Only for a person who is signed in.
@@ -10491,6 +11631,97 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/costs.csv (the `GetCostsCsv` operationId).
 	GetCostsCsvWithResponse(ctx context.Context, params *GetCostsCsvParams, reqEditors ...RequestEditorFn) (*GetCostsCsvResponse, error)
+
+	// ListIdentityProvidersWithResponse List identity providers
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/identity-providers (the `ListIdentityProviders` operationId).
+	ListIdentityProvidersWithResponse(ctx context.Context, params *ListIdentityProvidersParams, reqEditors ...RequestEditorFn) (*ListIdentityProvidersResponse, error)
+
+	// CreateIdentityProviderWithBodyWithResponse Name an OpenID Connect provider at which the tenant's people sign in
+	//
+	// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+	CreateIdentityProviderWithBodyWithResponse(ctx context.Context, params *CreateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateIdentityProviderResponse, error)
+
+	// CreateIdentityProviderWithResponse Name an OpenID Connect provider at which the tenant's people sign in
+	//
+	// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+	CreateIdentityProviderWithResponse(ctx context.Context, params *CreateIdentityProviderParams, body CreateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateIdentityProviderResponse, error)
+
+	// DeleteIdentityProviderWithResponse Delete one identity provider
+	//
+	// Sessions that began there end. Refused for the last one with a verified domain while the tenant demands single sign-on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/identity-providers/{id} (the `DeleteIdentityProvider` operationId).
+	DeleteIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, params *DeleteIdentityProviderParams, reqEditors ...RequestEditorFn) (*DeleteIdentityProviderResponse, error)
+
+	// GetIdentityProviderWithResponse Get one identity provider
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/identity-providers/{id} (the `GetIdentityProvider` operationId).
+	GetIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, reqEditors ...RequestEditorFn) (*GetIdentityProviderResponse, error)
+
+	// UpdateIdentityProviderWithBodyWithResponse Change one identity provider
+	//
+	// Sessions that began there end when it is disabled, or gets another issuer or client.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+	UpdateIdentityProviderWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateIdentityProviderResponse, error)
+
+	// UpdateIdentityProviderWithResponse Change one identity provider
+	//
+	// Sessions that began there end when it is disabled, or gets another issuer or client.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+	UpdateIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, body UpdateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateIdentityProviderResponse, error)
+
+	// UnlinkIdentityWithBodyWithResponse Forget which subject of the provider a member is
+	//
+	// For a mail address that got another owner. Sessions that the member began there end.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+	UnlinkIdentityWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnlinkIdentityResponse, error)
+
+	// UnlinkIdentityWithResponse Forget which subject of the provider a member is
+	//
+	// For a mail address that got another owner. Sessions that the member began there end.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+	UnlinkIdentityWithResponse(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, body UnlinkIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*UnlinkIdentityResponse, error)
+
+	// VerifyIdentityDomainWithBodyWithResponse Look for the TXT record that proves a domain
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+	VerifyIdentityDomainWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyIdentityDomainResponse, error)
+
+	// VerifyIdentityDomainWithResponse Look for the TXT record that proves a domain
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+	VerifyIdentityDomainWithResponse(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, body VerifyIdentityDomainJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyIdentityDomainResponse, error)
 
 	// ListInvitationsWithResponse List invitations
 	//
@@ -12251,6 +13482,150 @@ func (r SignUpResponse) ContentType() string {
 	return ""
 }
 
+type BackchannelLogoutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r BackchannelLogoutResponse) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BackchannelLogoutResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BackchannelLogoutResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BackchannelLogoutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BackchannelLogoutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BackchannelLogoutResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// FinishSsoResponse303Headers the declared response headers of an HTTP 303 response for FinishSso
+type FinishSsoResponse303Headers struct {
+	Location string
+}
+
+type FinishSsoResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers303 the parsed response headers for an HTTP 303 response
+	Headers303 *FinishSsoResponse303Headers
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FinishSsoResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FinishSsoResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FinishSsoResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FinishSsoResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FinishSsoResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StartSsoResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SsoStarted
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StartSsoResponse) GetJSON200() *SsoStarted {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StartSsoResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StartSsoResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StartSsoResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StartSsoResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StartSsoResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type StepUpResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12547,6 +13922,364 @@ func (r GetCostsCsvResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetCostsCsvResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListIdentityProvidersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityProviderList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListIdentityProvidersResponse) GetJSON200() *IdentityProviderList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListIdentityProvidersResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListIdentityProvidersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListIdentityProvidersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListIdentityProvidersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListIdentityProvidersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateIdentityProviderResponse201Headers the declared response headers of an HTTP 201 response for CreateIdentityProvider
+type CreateIdentityProviderResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateIdentityProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityProvider
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *IdentityProvider
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateIdentityProviderResponse201Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateIdentityProviderResponse) GetJSON200() *IdentityProvider {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateIdentityProviderResponse) GetJSON201() *IdentityProvider {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateIdentityProviderResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateIdentityProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateIdentityProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateIdentityProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateIdentityProviderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteIdentityProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteIdentityProviderResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteIdentityProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteIdentityProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteIdentityProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteIdentityProviderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetIdentityProviderResponse200Headers the declared response headers of an HTTP 200 response for GetIdentityProvider
+type GetIdentityProviderResponse200Headers struct {
+	ETag string
+}
+
+type GetIdentityProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityProvider
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetIdentityProviderResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetIdentityProviderResponse) GetJSON200() *IdentityProvider {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetIdentityProviderResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetIdentityProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetIdentityProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetIdentityProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetIdentityProviderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateIdentityProviderResponse200Headers the declared response headers of an HTTP 200 response for UpdateIdentityProvider
+type UpdateIdentityProviderResponse200Headers struct {
+	ETag string
+}
+
+type UpdateIdentityProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityProvider
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateIdentityProviderResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateIdentityProviderResponse) GetJSON200() *IdentityProvider {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateIdentityProviderResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateIdentityProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateIdentityProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateIdentityProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateIdentityProviderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UnlinkIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UnlinkIdentityResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UnlinkIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnlinkIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnlinkIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnlinkIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyIdentityDomainResponse200Headers the declared response headers of an HTTP 200 response for VerifyIdentityDomain
+type VerifyIdentityDomainResponse200Headers struct {
+	ETag string
+}
+
+type VerifyIdentityDomainResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityProvider
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *VerifyIdentityDomainResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyIdentityDomainResponse) GetJSON200() *IdentityProvider {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r VerifyIdentityDomainResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyIdentityDomainResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyIdentityDomainResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyIdentityDomainResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyIdentityDomainResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -16343,6 +18076,81 @@ func (c *ClientWithResponses) SignUpWithResponse(ctx context.Context, params *Si
 	return ParseSignUpResponse(rsp)
 }
 
+// BackchannelLogoutWithBodyWithResponse Where an identity provider says that somebody has signed out
+//
+// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+func (c *ClientWithResponses) BackchannelLogoutWithBodyWithResponse(ctx context.Context, params *BackchannelLogoutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BackchannelLogoutResponse, error) {
+	rsp, err := c.BackchannelLogoutWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBackchannelLogoutResponse(rsp)
+}
+
+// BackchannelLogoutWithFormdataBodyWithResponse Where an identity provider says that somebody has signed out
+//
+// OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sso/backchannel-logout (the `BackchannelLogout` operationId).
+func (c *ClientWithResponses) BackchannelLogoutWithFormdataBodyWithResponse(ctx context.Context, params *BackchannelLogoutParams, body BackchannelLogoutFormdataRequestBody, reqEditors ...RequestEditorFn) (*BackchannelLogoutResponse, error) {
+	rsp, err := c.BackchannelLogoutWithFormdataBody(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBackchannelLogoutResponse(rsp)
+}
+
+// FinishSsoWithResponse Where the identity provider sends the browser back to
+//
+// Ends the sign-in, sets the refresh cookie and sends the browser to the console; a failure sends it to the page of the problem's code. Both are fixed paths of this server. Parameters that a provider adds are ignored.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/auth/sso/callback (the `FinishSso` operationId).
+func (c *ClientWithResponses) FinishSsoWithResponse(ctx context.Context, params *FinishSsoParams, reqEditors ...RequestEditorFn) (*FinishSsoResponse, error) {
+	rsp, err := c.FinishSso(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFinishSsoResponse(rsp)
+}
+
+// StartSsoWithBodyWithResponse Begin a sign-in at an identity provider
+//
+// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+func (c *ClientWithResponses) StartSsoWithBodyWithResponse(ctx context.Context, params *StartSsoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartSsoResponse, error) {
+	rsp, err := c.StartSsoWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartSsoResponse(rsp)
+}
+
+// StartSsoWithResponse Begin a sign-in at an identity provider
+//
+// The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/sso/start (the `StartSso` operationId).
+func (c *ClientWithResponses) StartSsoWithResponse(ctx context.Context, params *StartSsoParams, body StartSsoJSONRequestBody, reqEditors ...RequestEditorFn) (*StartSsoResponse, error) {
+	rsp, err := c.StartSso(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartSsoResponse(rsp)
+}
+
 // StepUpWithBodyWithResponse Prove again who you are
 //
 // For 15 minutes after this, or after a sign-in, the session may do what is marked `x-step-up`. Only for a person who is signed in.
@@ -16483,6 +18291,163 @@ func (c *ClientWithResponses) GetCostsCsvWithResponse(ctx context.Context, param
 		return nil, err
 	}
 	return ParseGetCostsCsvResponse(rsp)
+}
+
+// ListIdentityProvidersWithResponse List identity providers
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/identity-providers (the `ListIdentityProviders` operationId).
+func (c *ClientWithResponses) ListIdentityProvidersWithResponse(ctx context.Context, params *ListIdentityProvidersParams, reqEditors ...RequestEditorFn) (*ListIdentityProvidersResponse, error) {
+	rsp, err := c.ListIdentityProviders(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListIdentityProvidersResponse(rsp)
+}
+
+// CreateIdentityProviderWithBodyWithResponse Name an OpenID Connect provider at which the tenant's people sign in
+//
+// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+func (c *ClientWithResponses) CreateIdentityProviderWithBodyWithResponse(ctx context.Context, params *CreateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateIdentityProviderResponse, error) {
+	rsp, err := c.CreateIdentityProviderWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateIdentityProviderResponse(rsp)
+}
+
+// CreateIdentityProviderWithResponse Name an OpenID Connect provider at which the tenant's people sign in
+//
+// At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers (the `CreateIdentityProvider` operationId).
+func (c *ClientWithResponses) CreateIdentityProviderWithResponse(ctx context.Context, params *CreateIdentityProviderParams, body CreateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateIdentityProviderResponse, error) {
+	rsp, err := c.CreateIdentityProvider(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateIdentityProviderResponse(rsp)
+}
+
+// DeleteIdentityProviderWithResponse Delete one identity provider
+//
+// Sessions that began there end. Refused for the last one with a verified domain while the tenant demands single sign-on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/identity-providers/{id} (the `DeleteIdentityProvider` operationId).
+func (c *ClientWithResponses) DeleteIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, params *DeleteIdentityProviderParams, reqEditors ...RequestEditorFn) (*DeleteIdentityProviderResponse, error) {
+	rsp, err := c.DeleteIdentityProvider(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteIdentityProviderResponse(rsp)
+}
+
+// GetIdentityProviderWithResponse Get one identity provider
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/identity-providers/{id} (the `GetIdentityProvider` operationId).
+func (c *ClientWithResponses) GetIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, reqEditors ...RequestEditorFn) (*GetIdentityProviderResponse, error) {
+	rsp, err := c.GetIdentityProvider(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetIdentityProviderResponse(rsp)
+}
+
+// UpdateIdentityProviderWithBodyWithResponse Change one identity provider
+//
+// Sessions that began there end when it is disabled, or gets another issuer or client.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+func (c *ClientWithResponses) UpdateIdentityProviderWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateIdentityProviderResponse, error) {
+	rsp, err := c.UpdateIdentityProviderWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateIdentityProviderResponse(rsp)
+}
+
+// UpdateIdentityProviderWithResponse Change one identity provider
+//
+// Sessions that began there end when it is disabled, or gets another issuer or client.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/identity-providers/{id} (the `UpdateIdentityProvider` operationId).
+func (c *ClientWithResponses) UpdateIdentityProviderWithResponse(ctx context.Context, id IdentityProviderParam, params *UpdateIdentityProviderParams, body UpdateIdentityProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateIdentityProviderResponse, error) {
+	rsp, err := c.UpdateIdentityProvider(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateIdentityProviderResponse(rsp)
+}
+
+// UnlinkIdentityWithBodyWithResponse Forget which subject of the provider a member is
+//
+// For a mail address that got another owner. Sessions that the member began there end.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+func (c *ClientWithResponses) UnlinkIdentityWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnlinkIdentityResponse, error) {
+	rsp, err := c.UnlinkIdentityWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlinkIdentityResponse(rsp)
+}
+
+// UnlinkIdentityWithResponse Forget which subject of the provider a member is
+//
+// For a mail address that got another owner. Sessions that the member began there end.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/unlink (the `UnlinkIdentity` operationId).
+func (c *ClientWithResponses) UnlinkIdentityWithResponse(ctx context.Context, id IdentityProviderParam, params *UnlinkIdentityParams, body UnlinkIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*UnlinkIdentityResponse, error) {
+	rsp, err := c.UnlinkIdentity(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlinkIdentityResponse(rsp)
+}
+
+// VerifyIdentityDomainWithBodyWithResponse Look for the TXT record that proves a domain
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+func (c *ClientWithResponses) VerifyIdentityDomainWithBodyWithResponse(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyIdentityDomainResponse, error) {
+	rsp, err := c.VerifyIdentityDomainWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyIdentityDomainResponse(rsp)
+}
+
+// VerifyIdentityDomainWithResponse Look for the TXT record that proves a domain
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/identity-providers/{id}/actions/verify-domain (the `VerifyIdentityDomain` operationId).
+func (c *ClientWithResponses) VerifyIdentityDomainWithResponse(ctx context.Context, id IdentityProviderParam, params *VerifyIdentityDomainParams, body VerifyIdentityDomainJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyIdentityDomainResponse, error) {
+	rsp, err := c.VerifyIdentityDomain(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyIdentityDomainResponse(rsp)
 }
 
 // ListInvitationsWithResponse List invitations
@@ -18501,6 +20466,117 @@ func ParseSignUpResponse(rsp *http.Response) (*SignUpResponse, error) {
 	return response, nil
 }
 
+// ParseBackchannelLogoutResponse parses an HTTP response from a BackchannelLogoutWithResponse call
+func ParseBackchannelLogoutResponse(rsp *http.Response) (*BackchannelLogoutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BackchannelLogoutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseFinishSsoResponse parses an HTTP response from a FinishSsoWithResponse call
+func ParseFinishSsoResponse(rsp *http.Response) (*FinishSsoResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FinishSsoResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 303:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 303:
+		var headers FinishSsoResponse303Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers303 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseStartSsoResponse parses an HTTP response from a StartSsoWithResponse call
+func ParseStartSsoResponse(rsp *http.Response) (*StartSsoResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StartSsoResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SsoStarted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseStepUpResponse parses an HTTP response from a StepUpWithResponse call
 func ParseStepUpResponse(rsp *http.Response) (*StepUpResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -18712,6 +20788,295 @@ func ParseGetCostsCsvResponse(rsp *http.Response) (*GetCostsCsvResponse, error) 
 				return nil, err
 			}
 			headers.ContentDisposition = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListIdentityProvidersResponse parses an HTTP response from a ListIdentityProvidersWithResponse call
+func ParseListIdentityProvidersResponse(rsp *http.Response) (*ListIdentityProvidersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListIdentityProvidersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityProviderList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateIdentityProviderResponse parses an HTTP response from a CreateIdentityProviderWithResponse call
+func ParseCreateIdentityProviderResponse(rsp *http.Response) (*CreateIdentityProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateIdentityProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityProvider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest IdentityProvider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateIdentityProviderResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteIdentityProviderResponse parses an HTTP response from a DeleteIdentityProviderWithResponse call
+func ParseDeleteIdentityProviderResponse(rsp *http.Response) (*DeleteIdentityProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteIdentityProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetIdentityProviderResponse parses an HTTP response from a GetIdentityProviderWithResponse call
+func ParseGetIdentityProviderResponse(rsp *http.Response) (*GetIdentityProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetIdentityProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityProvider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetIdentityProviderResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateIdentityProviderResponse parses an HTTP response from a UpdateIdentityProviderWithResponse call
+func ParseUpdateIdentityProviderResponse(rsp *http.Response) (*UpdateIdentityProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateIdentityProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityProvider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateIdentityProviderResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnlinkIdentityResponse parses an HTTP response from a UnlinkIdentityWithResponse call
+func ParseUnlinkIdentityResponse(rsp *http.Response) (*UnlinkIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnlinkIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseVerifyIdentityDomainResponse parses an HTTP response from a VerifyIdentityDomainWithResponse call
+func ParseVerifyIdentityDomainResponse(rsp *http.Response) (*VerifyIdentityDomainResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyIdentityDomainResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityProvider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers VerifyIdentityDomainResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
 		}
 		response.Headers200 = &headers
 	}

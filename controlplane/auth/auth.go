@@ -45,6 +45,7 @@ type Session struct {
 	ExpiresAt       time.Time
 	RevokedAt       *time.Time
 	RevokedReason   string
+	Federated       Federated // zero: it began with a password
 }
 
 // RefreshToken is the stored half of a refresh token.
@@ -112,6 +113,12 @@ type Store interface {
 	// after is the last id of the page before.
 	Sessions(ctx context.Context, userID tenant.ID, at time.Time, p tenant.Page) ([]Session, error)
 	SessionAuthenticated(ctx context.Context, id tenant.ID, at time.Time) error
+	// RevokeFederated ends the live sessions of these providers, narrowed to a
+	// subject and a session of the provider unless they are empty, and returns their ids.
+	RevokeFederated(ctx context.Context, providerIDs []tenant.ID, subject, sessionID, reason string, at time.Time) ([]tenant.ID, error)
+	// RevokePasswordSessions ends the live sessions in a tenant that are of no
+	// provider and of nobody with the role but, and returns their ids.
+	RevokePasswordSessions(ctx context.Context, tenantID tenant.ID, but tenant.Role, reason string, at time.Time) ([]tenant.ID, error)
 	// RevokeSessionsOf ends the live sessions of a user but one, which may be
 	// empty, and returns their ids.
 	RevokeSessionsOf(ctx context.Context, userID, but tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
@@ -192,6 +199,7 @@ type Config struct {
 	Issuer       string        // iss of tokens: "sluice"
 	AccessTTL    time.Duration // 15m
 	SessionTTL   time.Duration // 720h
+	FederatedTTL time.Duration // 12h: of sessions that began at an identity provider
 	CodeTTL      time.Duration // 10m
 	KeyRotation  time.Duration // 720h
 	StepUp       time.Duration // 15m: how long a proof of identity holds for risky acts
@@ -232,6 +240,7 @@ func New(cfg Config, d Deps) *Service {
 	}
 	def(&cfg.AccessTTL, 15*time.Minute)
 	def(&cfg.SessionTTL, 720*time.Hour)
+	def(&cfg.FederatedTTL, 12*time.Hour)
 	def(&cfg.CodeTTL, 10*time.Minute)
 	def(&cfg.KeyRotation, 720*time.Hour)
 	def(&cfg.StepUp, 15*time.Minute)

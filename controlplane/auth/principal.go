@@ -26,7 +26,10 @@ type Principal struct {
 	Role      tenant.Role
 	KeyID     tenant.ID // when an API key was used
 	SessionID tenant.ID // when a person signed in
-	Name      string
+	// ProviderID is where they did, if at an identity provider: what p may do
+	// then ends at the tenant.
+	ProviderID tenant.ID
+	Name       string
 
 	needsMFA bool        // the tenant asks its people for a second factor
 	ceiling  tenant.Role // a member's key never may more than the member
@@ -55,10 +58,10 @@ const (
 var roles = map[tenant.Role][]Permission{
 	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
-		"quota:read", "usage:read", "billing:read", "audit:read"},
+		"quota:read", "usage:read", "billing:read", "audit:read", "sso:read", "sso:write"},
 	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
-		"quota:read", "usage:read", "billing:read", "audit:read"},
+		"quota:read", "usage:read", "billing:read", "audit:read", "sso:read", "sso:write"},
 	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "acl:read", "topic:read",
 		"topic:write", "group:read", "group:write", "message:read", "message:write", "quota:read", "usage:read"},
 	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "acl:read", "topic:read", "group:read",

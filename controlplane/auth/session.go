@@ -80,10 +80,19 @@ func (s *Service) enter(ctx context.Context, u User, dev Device) (Grant, error) 
 	if len(tenants) == 0 {
 		return Grant{}, errs.E(errs.Forbidden, "your account belongs to no tenant any more").WithReason("no_tenant")
 	}
+	if tenants, err = s.opened(ctx, u.ID, tenants); err != nil {
+		return Grant{}, err
+	}
 	if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
 		return Grant{}, err
 	}
 	return s.begin(ctx, u, tenants[0], dev)
+}
+
+func (s *Service) newSession(u User, tenantID tenant.ID, dev Device) Session {
+	now := s.time()
+	return Session{ID: tenant.NewID(tenant.PrefixSession, now), UserID: u.ID, TenantID: tenantID, UserAgent: cut(dev.UserAgent, 255),
+		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
 }
 
 func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Grant, error) {
@@ -92,9 +101,8 @@ func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Dev
 
 // beginAs is begin for a person who proved who they are at a time.
 func (s *Service) beginAs(ctx context.Context, u User, tenantID tenant.ID, dev Device, proved time.Time) (Grant, error) {
-	now := s.time()
-	ses := Session{ID: tenant.NewID(tenant.PrefixSession, now), UserID: u.ID, TenantID: tenantID, UserAgent: cut(dev.UserAgent, 255),
-		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: proved, ExpiresAt: now.Add(s.cfg.SessionTTL)}
+	ses := s.newSession(u, tenantID, dev)
+	ses.AuthenticatedAt = proved
 	if err := s.d.Store.CreateSession(ctx, ses); err != nil {
 		return Grant{}, err
 	}
@@ -116,7 +124,7 @@ func (s *Service) grant(ctx context.Context, ses Session) (Grant, error) {
 	if err := s.d.Store.AddRefresh(ctx, t); err != nil {
 		return Grant{}, err
 	}
-	access, err := s.sign(ctx, claims{Subject: ses.UserID, TenantID: ses.TenantID, SessionID: ses.ID, Audience: AudienceControl})
+	access, err := s.sign(ctx, claims{Subject: ses.UserID, TenantID: ses.TenantID, SessionID: ses.ID, ProviderID: ses.Federated.ProviderID, Audience: AudienceControl})
 	if err != nil {
 		return Grant{}, err
 	}
@@ -151,6 +159,11 @@ func (s *Service) Refresh(ctx context.Context, refresh string) (Grant, error) {
 			}
 			if _, err := s.d.Tenants.Member(ctx, ses.TenantID, ses.UserID); err != nil {
 				return gone(err)
+			}
+			if ses.Federated.ProviderID == "" {
+				if err := s.passwordOpens(ctx, ses.TenantID, ses.UserID); err != nil {
+					return err
+				}
 			}
 			first, err := s.d.Store.UseRefresh(ctx, hash, now)
 			if err != nil {

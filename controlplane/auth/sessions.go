@@ -23,6 +23,13 @@ func (s *Service) Sessions(ctx context.Context, p *Principal, page tenant.Page) 
 	if person(p) != nil {
 		return nil, nil
 	}
+	if p.ProviderID != "" { // it knows of itself alone
+		ses, err := s.d.Store.Session(ctx, p.SessionID)
+		if err != nil || (page.After != "" && page.After <= ses.ID) {
+			return nil, err
+		}
+		return []Session{ses}, nil
+	}
 	return s.d.Store.Sessions(ctx, p.ID, s.time(), page)
 }
 
@@ -37,7 +44,7 @@ func (s *Service) EndSession(ctx context.Context, p *Principal, id tenant.ID, wa
 		if err != nil {
 			return err
 		}
-		if ses.UserID != p.ID || ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt) {
+		if (p.ProviderID != "" && id != p.SessionID) || ses.UserID != p.ID || ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt) {
 			return errs.E(errs.NotFound, "session %q does not exist", id)
 		}
 		if err := tenant.CheckRevision(want, 1); err != nil {
@@ -142,9 +149,13 @@ func (s *Service) Fresh(ctx context.Context, p *Principal) error {
 	if err != nil {
 		return err
 	}
+	how := "send your password, and the code of your second factor if you have one, to POST /v1/auth/step-up"
+	if p.ProviderID != "" {
+		how = "sign in at your identity provider again, with fresh: true in POST /v1/auth/sso/start"
+	}
 	if s.time().Sub(ses.AuthenticatedAt) > s.cfg.StepUp {
-		return errs.E(errs.Forbidden, "this changes who can get in, and you signed in more than %d minutes ago: send your password, and the code of your second factor if you have one, to POST /v1/auth/step-up, then try again",
-			int(s.cfg.StepUp.Minutes())).WithReason("step_up_required")
+		return errs.E(errs.Forbidden, "this changes who can get in, and you signed in more than %d minutes ago: %s, then try again",
+			int(s.cfg.StepUp.Minutes()), how).WithReason("step_up_required")
 	}
 	return nil
 }

@@ -86,6 +86,9 @@ func (s *Service) Switch(ctx context.Context, p *Principal, tenantID tenant.ID, 
 			}
 			return err
 		}
+		if err := s.passwordOpens(ctx, tenantID, u.ID); err != nil {
+			return err
+		}
 		ses, err := s.d.Store.Session(ctx, p.SessionID)
 		if err != nil {
 			return err

@@ -40,17 +40,19 @@ const (
 )
 
 type claims struct {
-	Subject   tenant.ID
-	TenantID  tenant.ID
-	SessionID tenant.ID // of a user
-	KeyID     tenant.ID // of an API key
-	Audience  string
+	Subject    tenant.ID
+	TenantID   tenant.ID
+	SessionID  tenant.ID // of a user
+	ProviderID tenant.ID // where the session began, if at an identity provider
+	KeyID      tenant.ID // of an API key
+	Audience   string
 }
 
 type wireClaims struct {
-	TenantID  string `json:"tenant_id"`
-	SessionID string `json:"sid,omitempty"`
-	KeyID     string `json:"key_id,omitempty"`
+	TenantID   string `json:"tenant_id"`
+	SessionID  string `json:"sid,omitempty"`
+	ProviderID string `json:"idp,omitempty"`
+	KeyID      string `json:"key_id,omitempty"`
 	jwt.RegisteredClaims
 }
 
@@ -247,7 +249,7 @@ func (s *Service) sign(ctx context.Context, c claims) (string, error) {
 			return "", err
 		}
 		now := s.time()
-		t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, wireClaims{TenantID: c.TenantID, SessionID: c.SessionID, KeyID: c.KeyID,
+		t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, wireClaims{TenantID: c.TenantID, SessionID: c.SessionID, ProviderID: c.ProviderID, KeyID: c.KeyID,
 			RegisteredClaims: jwt.RegisteredClaims{Issuer: s.cfg.Issuer, Subject: c.Subject, Audience: jwt.ClaimStrings{c.Audience},
 				ID: tenant.NewID("jti_", now), IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
 				ExpiresAt: jwt.NewNumericDate(now.Add(s.cfg.AccessTTL))}})
@@ -302,7 +304,7 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 		}
 		return s.keyPrincipal(ctx, k, from)
 	}
-	return s.sessionPrincipal(ctx, c.SessionID, c.TenantID, c.Subject)
+	return s.sessionPrincipal(ctx, c.SessionID, c.ProviderID, c.TenantID, c.Subject)
 }
 
 // StillMay answers whether a caller that was let in before would be let in now
@@ -321,7 +323,7 @@ func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission,
 		}
 		return May(now, action)
 	}
-	now, err := s.sessionPrincipal(ctx, p.SessionID, p.TenantID, p.ID)
+	now, err := s.sessionPrincipal(ctx, p.SessionID, p.ProviderID, p.TenantID, p.ID)
 	if err != nil {
 		return err
 	}
@@ -331,7 +333,7 @@ func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission,
 	return May(now, action)
 }
 
-func (s *Service) sessionPrincipal(ctx context.Context, sessionID, tenantID, userID tenant.ID) (*Principal, error) {
+func (s *Service) sessionPrincipal(ctx context.Context, sessionID, providerID, tenantID, userID tenant.ID) (*Principal, error) {
 	live, err := s.live(ctx, sessionID)
 	if err != nil {
 		return nil, err
@@ -347,7 +349,11 @@ func (s *Service) sessionPrincipal(ctx context.Context, sessionID, tenantID, use
 	if err != nil {
 		return nil, gone(err)
 	}
-	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, Name: m.Name, needsMFA: t.Security.MFARequired}, nil
+	// Asked each time, so that a demand holds at once, for sessions of all kinds.
+	if providerID == "" && t.Security.SSORequired && m.Role != tenant.RoleOwner {
+		return nil, errSSORequired
+	}
+	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, ProviderID: providerID, Name: m.Name, needsMFA: t.Security.MFARequired && providerID == ""}, nil
 }
 
 var errBadKey = unauthenticated("key_invalid", "the API key id or its secret is wrong")

@@ -169,6 +169,10 @@ type sessionRow struct {
 	ExpiresAt       int64
 	RevokedAt       *int64
 	RevokedReason   string
+
+	ProviderID      string
+	ProviderSubject string
+	ProviderSession string
 }
 
 func (sessionRow) TableName() string { return "sessions" }
@@ -176,7 +180,8 @@ func (sessionRow) TableName() string { return "sessions" }
 // CreateSession implements auth.Store.
 func (s *AuthStore) CreateSession(ctx context.Context, v auth.Session) error {
 	row := sessionRow{ID: v.ID, UserID: v.UserID, Tenant: v.TenantID, UserAgent: v.UserAgent, Address: v.Address, Created: sqldb.Millis(v.CreatedAt),
-		LastUsedAt: sqldb.Millis(v.LastUsedAt), AuthenticatedAt: sqldb.Millis(v.AuthenticatedAt), ExpiresAt: sqldb.Millis(v.ExpiresAt), RevokedAt: sqldb.MillisPtr(v.RevokedAt), RevokedReason: v.RevokedReason}
+		LastUsedAt: sqldb.Millis(v.LastUsedAt), AuthenticatedAt: sqldb.Millis(v.AuthenticatedAt), ExpiresAt: sqldb.Millis(v.ExpiresAt), RevokedAt: sqldb.MillisPtr(v.RevokedAt), RevokedReason: v.RevokedReason,
+		ProviderID: v.Federated.ProviderID, ProviderSubject: v.Federated.Subject, ProviderSession: v.Federated.SessionID}
 	return sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
 }
 
@@ -192,7 +197,8 @@ func (s *AuthStore) Session(ctx context.Context, id tenant.ID) (auth.Session, er
 func (r sessionRow) session() auth.Session {
 	return auth.Session{ID: r.ID, UserID: r.UserID, TenantID: r.Tenant, UserAgent: r.UserAgent, Address: r.Address, CreatedAt: sqldb.Time(r.Created),
 		LastUsedAt: sqldb.Time(r.LastUsedAt), AuthenticatedAt: sqldb.Time(r.AuthenticatedAt), ExpiresAt: sqldb.Time(r.ExpiresAt),
-		RevokedAt: sqldb.TimePtr(r.RevokedAt), RevokedReason: r.RevokedReason}
+		RevokedAt: sqldb.TimePtr(r.RevokedAt), RevokedReason: r.RevokedReason,
+		Federated: auth.Federated{ProviderID: r.ProviderID, Subject: r.ProviderSubject, SessionID: r.ProviderSession}}
 }
 
 // Sessions implements auth.Store.
@@ -228,6 +234,24 @@ func (s *AuthStore) RevokeSessionsOf(ctx context.Context, userID, but tenant.ID,
 // RevokeSessionsIn implements auth.Store.
 func (s *AuthStore) RevokeSessionsIn(ctx context.Context, tenantID, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
 	return s.revokeSessions(ctx, reason, at, "user_id = ? AND tenant = ? AND revoked_at IS NULL", userID, tenantID)
+}
+
+// RevokeFederated implements auth.Store.
+func (s *AuthStore) RevokeFederated(ctx context.Context, providerIDs []tenant.ID, subject, sessionID, reason string, at time.Time) ([]tenant.ID, error) {
+	where, args := "provider_id IN ? AND revoked_at IS NULL", []any{providerIDs}
+	if subject != "" {
+		where, args = where+" AND provider_subject = ?", append(args, subject)
+	}
+	if sessionID != "" {
+		where, args = where+" AND provider_session = ?", append(args, sessionID)
+	}
+	return s.revokeSessions(ctx, reason, at, where, args...)
+}
+
+// RevokePasswordSessions implements auth.Store.
+func (s *AuthStore) RevokePasswordSessions(ctx context.Context, tenantID tenant.ID, but tenant.Role, reason string, at time.Time) ([]tenant.ID, error) {
+	return s.revokeSessions(ctx, reason, at,
+		"tenant = ? AND provider_id = '' AND revoked_at IS NULL AND user_id NOT IN (SELECT user_id FROM members WHERE tenant_id = ? AND role = ?)", tenantID, tenantID, but)
 }
 
 func (s *AuthStore) revokeSessions(ctx context.Context, reason string, at time.Time, where string, args ...any) ([]tenant.ID, error) {

@@ -126,6 +126,11 @@ func (s *server) UpdateTenant(gc context.Context, r UpdateTenantRequestObject) (
 	}
 	t, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Tenant, error) {
 		c.touches("tenant", c.tenantID(), "")
+		if isTrue(security.SSORequired) {
+			if err := s.d.Federation.Enforce(ctx, c.tenantID()); err != nil {
+				return api.Tenant{}, err
+			}
+		}
 		t, err := s.d.Tenants.UpdateTenant(ctx, c.tenantID(), tenant.TenantUpdate{Name: r.Body.Name, Labels: or(r.Body.Labels, nil), Security: security}, want)
 		return tenantOut(t), err
 	})

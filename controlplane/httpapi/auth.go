@@ -22,7 +22,7 @@ const refreshCookie = "sluice_refresh"
 // setRefresh sets the cookie, or removes it when token is empty.
 func (s *server) setRefresh(c *call, token string, expires time.Time) {
 	cookie := &http.Cookie{Name: refreshCookie, Value: token, Path: "/v1/auth", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: c.gin.Request.TLS != nil || strings.HasPrefix(s.d.Config.PublicURL, "https://")}
+		Secure: s.secure(c)}
 	if token == "" {
 		cookie.MaxAge = -1
 	} else {

@@ -71,8 +71,8 @@ func TestErrorPages_everyCodeResolves(t *testing.T) {
 	for code := range statuses {
 		codes[string(code)] = true
 	}
-	reason := regexp.MustCompile(`(?:WithReason\(|unauthenticated\(|idemProblem\([^,]+, )"([a-z_]+)"`)
-	for _, dir := range []string{".", "../auth", "../catalog", "../controldb", "../mail", "../../tenant", "../../tenant/tenantdb"} {
+	reason := regexp.MustCompile(`(?:WithReason\(|conflict\(|forbidden\(|unauthenticated\(|idemProblem\([^,]+, )"([a-z_]+)"`)
+	for _, dir := range []string{".", "../auth", "../catalog", "../controldb", "../federation", "../oidc", "../mail", "../../tenant", "../../tenant/tenantdb"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		check(t, err)
 		for _, f := range files {
@@ -225,6 +225,10 @@ func TestTenants_areSealedOff(t *testing.T) {
 			Effect: "deny", Principal: "*", Resource: "topic", Pattern: "*", Operations: []api.KeyPermission{"PUB"},
 		}))
 		check(t, err)
+		provider, err := apiclient.Created(b.sdk.CreateIdentityProviderWithResponse(t.Context(), nil, api.IdentityProviderCreate{
+			Name: "staff", Issuer: "https://login.example.com", ClientId: "c", Domains: &[]api.DomainName{"b.example"},
+		}))
+		check(t, err)
 		other, err := apiclient.OK(b.sdk.GetMeWithResponse(t.Context()))
 		check(t, err)
 		invitation, err := s.invite(b, "c@example.com", "viewer")
@@ -237,8 +241,9 @@ func TestTenants_areSealedOff(t *testing.T) {
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
 			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
 			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
-			"updateMember": `{"role":"viewer"}`,
-			"testAcl":      `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
+			"updateMember": `{"role":"viewer"}`, "updateIdentityProvider": `{"enabled":false}`, "verifyIdentityDomain": `{"domain":"b.example"}`,
+			"unlinkIdentity": `{"user_id":"` + other.Id + `"}`,
+			"testAcl":        `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
 		}
 		tried := 0
 		for _, op := range s.srv.ops {
@@ -248,6 +253,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 			id := b.ApiKey.Id
 			if strings.Contains(op.path, "service-accounts") {
 				id = account.Id
+			} else if strings.Contains(op.path, "/identity-providers/") {
+				id = provider.Id
 			} else if strings.Contains(op.path, "/acls/") {
 				id = rule.Id
 			} else if strings.Contains(op.path, "/members/") {

@@ -31,6 +31,10 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		i, err := s.d.Tenants.Invitation(ctx, c.tenantID(), c.gin.Param("id"))
 		return s.invitationOut(i), err
 	},
+	"/v1/identity-providers/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		p, err := s.d.Federation.Provider(ctx, c.tenantID(), c.gin.Param("id"))
+		return s.providerOut(c, p), err
+	},
 	"/v1/service-accounts/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
 		a, err := s.d.Tenants.ServiceAccount(ctx, c.tenantID(), c.gin.Param("id"))
 		return serviceAccountOut(a), err

@@ -25,8 +25,10 @@ import (
 	"github.com/sluicemq/sluice/controlplane/cache"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/federation"
 	"github.com/sluicemq/sluice/controlplane/fleet"
 	"github.com/sluicemq/sluice/controlplane/mail"
+	"github.com/sluicemq/sluice/controlplane/oidc"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
 	"github.com/sluicemq/sluice/tenant"
@@ -53,21 +55,23 @@ func (c *clock) add(d time.Duration) {
 
 // system is the whole control plane but fleet and data plane.
 type system struct {
-	t        *testing.T
-	clock    *clock
-	db       *sqldb.DB
-	auth     *auth.Service
-	tenants  *tenant.Service
-	catalog  *catalog.Service
-	store    *tenantdb.Store
-	source   *controldb.Source
-	mailer   *mail.Mailer
-	fleet    *readyFleet
-	messages *memoryMessages
-	server   *httptest.Server
-	api      *apiclient.SDK // without credentials
-	srv      *server
-	observed func() map[string]int
+	t          *testing.T
+	clock      *clock
+	db         *sqldb.DB
+	auth       *auth.Service
+	tenants    *tenant.Service
+	catalog    *catalog.Service
+	store      *tenantdb.Store
+	source     *controldb.Source
+	mailer     *mail.Mailer
+	fleet      *readyFleet
+	messages   *memoryMessages
+	server     *httptest.Server
+	api        *apiclient.SDK // without credentials
+	srv        *server
+	observed   func() map[string]int
+	federation *federation.Service
+	dns        *txtRecords
 }
 
 // readyFleet is a data plane that takes everything at once.
@@ -198,7 +202,10 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}
 		return out
 	}
-	deps := Deps{Auth: s.auth, Tenants: s.tenants, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
+	s.dns = &txtRecords{}
+	s.federation = federation.New(federation.Deps{Store: controldb.NewFederationStore(s.db), Auth: s.auth, Tenants: s.tenants,
+		OIDC: oidc.New(oidc.Config{Loopback: true, Now: s.clock.now}), Resolver: s.dns, Sealer: keyring, Now: s.clock.now})
+	deps := Deps{Auth: s.auth, Tenants: s.tenants, Federation: s.federation, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
 		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Mailbox: s.mailer, Now: s.clock.now,
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
 		Config:  Config{Limits: Limits{Address: cache.Rate{PerSecond: 1e4, Burst: 1e4}, Principal: cache.Rate{PerSecond: 1e4, Burst: 1e4}}},

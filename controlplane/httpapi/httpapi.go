@@ -24,6 +24,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/cache"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/federation"
 	"github.com/sluicemq/sluice/controlplane/mail"
 	"github.com/sluicemq/sluice/internal/auditchain"
 	"github.com/sluicemq/sluice/tenant"
@@ -110,6 +111,7 @@ type Deps struct {
 	Config      Config
 	Auth        *auth.Service
 	Tenants     *tenant.Service
+	Federation  *federation.Service
 	Catalog     *catalog.Service
 	Judges      catalog.Judges
 	Messages    catalog.Messages

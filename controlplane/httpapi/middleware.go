@@ -109,6 +109,11 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 	if err := auth.May(ca.principal, ca.op.permission); err != nil {
 		return err
 	}
+	if ca.op.permission == auth.PermissionSelf {
+		if err := auth.MaySelf(ca.principal, ca.op.id); err != nil {
+			return err
+		}
+	}
 	if !ca.op.withoutMFA {
 		if err := s.d.Auth.Enrolled(ctx, ca.principal); err != nil {
 			return err

@@ -27,6 +27,7 @@ type operation struct {
 	permission auth.Permission
 	stepUp     bool // a person must have proved lately who they are
 	withoutMFA bool // for people who must enrol a second factor first
+	openQuery  bool // others than we add parameters: unknown ones are ignored
 	route      *routers.Route
 	query      map[string]bool // names of its query parameters
 }
@@ -53,6 +54,7 @@ func readOperations() (map[string]*operation, error) {
 			o := &operation{id: op.OperationID, tag: op.Tags[0], path: path, permission: auth.Permission(permission), query: map[string]bool{},
 				route: &routers.Route{Spec: doc, Server: server, Path: path, PathItem: item, Method: method, Operation: op}}
 			o.withoutMFA, _ = op.Extensions["x-without-mfa"].(bool)
+			o.openQuery, _ = op.Extensions["x-open-query"].(bool)
 			o.stepUp, _ = op.Extensions["x-step-up"].(bool)
 			for _, p := range op.Parameters {
 				if p.Value.In == openapi3.ParameterInQuery {
@@ -72,7 +74,7 @@ func validate(c *gin.Context, ca *call) error {
 	}
 	var found []api.FieldError
 	for name := range c.Request.URL.Query() {
-		if !ca.op.query[name] {
+		if !ca.op.query[name] && !ca.op.openQuery {
 			found = append(found, api.FieldError{Field: "query." + clip(name), Code: "unknown_field", Detail: "there is no such parameter"})
 		}
 	}

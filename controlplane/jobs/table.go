@@ -11,6 +11,7 @@ type Purges struct {
 	Reseal       func(ctx context.Context) error                    // what an older root key sealed
 	Fingerprints func(ctx context.Context) error                    // tenant.Service.FillFingerprints
 	Auth         func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
+	Federation   func(ctx context.Context, before time.Time) error  // controldb.FederationStore.Purge
 	Idempotency  func(ctx context.Context) error                    // controldb.Idempotency.Purge
 	Outbox       func(ctx context.Context, age time.Duration) error // controldb.Outbox.Purge
 	Now          func() time.Time
@@ -30,6 +31,7 @@ func Control(p Purges) []Job {
 		{Name: "fill_secret_fingerprints", Schedule: "@every 10m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Fingerprints},
 		{Name: "purge_idempotency_keys", Schedule: "@every 10m", Run: p.Idempotency},
 		{Name: "purge_auth", Schedule: "@every 15m", Run: func(ctx context.Context) error { return p.Auth(ctx, p.Now().Add(-keepAuth)) }},
+		{Name: "purge_federation", Schedule: "@every 15m", Run: func(ctx context.Context) error { return p.Federation(ctx, p.Now()) }},
 		{Name: "purge_outbox", Schedule: "@every 30m", Run: func(ctx context.Context) error { return p.Outbox(ctx, keepOutbox) }},
 	}
 }

@@ -29,8 +29,9 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// AuthorizationURL is where the browser goes to sign in.
-func (m Metadata) AuthorizationURL(a Attempt, clientID, redirect, hint string) (string, error) {
+// AuthorizationURL is where the browser goes to sign in. hint is a mail
+// address or empty; fresh makes the provider ask the person again.
+func (m Metadata) AuthorizationURL(a Attempt, clientID, redirect, hint string, fresh bool) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {
 		return "", failed("the authorization endpoint is no URL: %w", err)
@@ -45,6 +46,9 @@ func (m Metadata) AuthorizationURL(a Attempt, clientID, redirect, hint string) (
 	}
 	if hint != "" {
 		q.Set("login_hint", hint)
+	}
+	if fresh {
+		q.Set("max_age", "0")
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil

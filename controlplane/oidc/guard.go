@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -63,13 +64,19 @@ func (c *Client) CheckURL(field, text string) error {
 	if err == nil {
 		err = c.checkURL(u)
 	}
-	if err != nil {
-		return errs.Field(field, "%s: give an https URL without user, query or fragment, of at most %d characters", field, maxURL)
+	if err != nil || len(text) > MaxIssuer || u.RawQuery != "" {
+		e := errs.Field(field, "%s: give an https URL without user, query or fragment, of at most %d characters", field, MaxIssuer)
+		e.Limit = strconv.Itoa(MaxIssuer)
+		return e
 	}
 	return nil
 }
 
-const maxURL = 500
+const (
+	// MaxIssuer bounds the URL of an issuer.
+	MaxIssuer = 300
+	maxURL    = 500 // of an endpoint
+)
 
 func (c *Client) checkURL(u *url.URL) error {
 	if u.Host == "" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" || len(u.String()) > maxURL {

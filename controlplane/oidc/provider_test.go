@@ -24,7 +24,7 @@ func TestSignIn_atARealProvider(t *testing.T) {
 			for _, alg := range Algorithms() {
 				client := p.Register(t, map[string]any{"redirect_uris": []string{redirect.URL + "/callback"}, "id_token_signed_response_alg": alg})
 				a := NewAttempt()
-				at, err := m.AuthorizationURL(a, client.ID, redirect.URL+"/callback", "")
+				at, err := m.AuthorizationURL(a, client.ID, redirect.URL+"/callback", "", false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -49,7 +49,7 @@ func TestSignIn_atARealProvider(t *testing.T) {
 				}
 				// Another verifier than the one that the sign-in began with.
 				a = NewAttempt()
-				at, _ = m.AuthorizationURL(a, client.ID, redirect.URL+"/callback", "")
+				at, _ = m.AuthorizationURL(a, client.ID, redirect.URL+"/callback", "", false)
 				ex.Code, ex.Verifier = p.NewBrowser(t).SignIn(t, at, "ann@acme.example").Query().Get("code"), NewAttempt().Verifier
 				if _, err := c.Code(t.Context(), m, ex); err == nil {
 					t.Error("a code worked with another verifier")

@@ -16,6 +16,8 @@ server.listen(0, '127.0.0.1', () => {
   const provider = new Provider(issuer, {
     jwks: { keys: [jwk('rsa', { modulusLength: 2048 }, 'RS256'), jwk('ec', { namedCurve: 'P-256' }, 'ES256'), jwk('ed25519', {}, 'EdDSA')] },
     cookies: { keys: [randomBytes(16).toString('hex')] },
+    // It refuses to call addresses of this machine by itself, and all its clients are there.
+    fetch: (url, { dispatcher, ...options }) => globalThis.fetch(url, options),
     pkce: { required: () => true },
     claims: { openid: ['sub', 'sid'], email: ['email', 'email_verified'], profile: ['name'] },
     // false: the ID token holds the mail address, as most providers have it.
@@ -39,7 +41,7 @@ server.listen(0, '127.0.0.1', () => {
     ttl: { Session: 3600, Grant: 3600, AccessToken: 600, IdToken: 600, Interaction: 600 },
   })
   provider.on('server_error', (_, err) => console.error(err))
-  provider.on('backchannel.error', (_, err) => console.error('backchannel', err.message))
+  provider.on('backchannel.error', (_, err) => console.error('backchannel', err.message, err.cause))
   server.on('request', provider.callback())
   console.log(JSON.stringify({ issuer }))
 })

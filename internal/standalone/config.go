@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,7 @@ type Config struct {
 	CollectInterval time.Duration
 	MasterKeys      string
 	LogLevel        string
+	SSONetworks     string
 
 	ClusterName      string
 	ClusterKey       string
@@ -155,6 +157,7 @@ func (c *Config) Settings() []*Setting {
 		{"transaction.check_max", "", "number of checks", &c.TransactionCheckMax},
 		{"pop.max_in_flight", "", "received, not acknowledged messages of a queue and group", &c.PopMaxInFlight},
 		{"usage.collect_interval", "", "how often usage is collected from brokers", &c.CollectInterval},
+		{"sso.networks", "", "private networks that identity providers may lie in, such as 10.0.0.0/8, joined by commas; loopback: this machine, by http, too", &c.SSONetworks},
 		{"log.level", "log-level", "debug, info, warn or error", &c.LogLevel},
 		{"cluster.name", "cluster", "name of the cluster", &c.ClusterName},
 		{"cluster.key_file", "", "secret shared by all processes of the cluster (default: <data>/cluster.key)", &c.ClusterKey},
@@ -296,6 +299,9 @@ func (c *Config) validate() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("log.level", "%q is not debug, info, warn or error", c.LogLevel)
 	}
+	if _, _, err := c.ssoNetworks(); err != nil {
+		bad("sso.networks", "%w", err)
+	}
 	if !strings.HasPrefix(c.DB, "sqlite:") && !strings.HasPrefix(c.DB, "mysql://") {
 		bad("db", "must begin with sqlite: or mysql://")
 	}
@@ -331,4 +337,20 @@ func (c *Config) masterKeys() []string {
 		return []string{"env:" + masterKeyVariable}
 	}
 	return list(c.MasterKeys)
+}
+
+// ssoNetworks reads sso.networks.
+func (c *Config) ssoNetworks() (networks []netip.Prefix, loopback bool, err error) {
+	for _, text := range list(c.SSONetworks) {
+		if text == "loopback" {
+			loopback = true
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, false, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor the word loopback", text)
+		}
+		networks = append(networks, p.Masked())
+	}
+	return networks, loopback, nil
 }

@@ -676,6 +676,149 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/sso/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a sign-in at an identity provider
+         * @description The domain of the mail address, or the tenant, finds the provider; nobody is looked up, so the answer tells of no account. Sets the cookie `sluice_sso` (HttpOnly, SameSite=Lax, Path=/v1/auth/sso, 10 minutes), which binds the sign-in to this browser. Send the browser to `authorization_url`.
+         */
+        post: operations["startSso"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/sso/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where the identity provider sends the browser back to
+         * @description Ends the sign-in, sets the refresh cookie and sends the browser to the console; a failure sends it to the page of the problem's code. Both are fixed paths of this server. Parameters that a provider adds are ignored.
+         */
+        get: operations["finishSso"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/sso/backchannel-logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Where an identity provider says that somebody has signed out
+         * @description OpenID Connect Back-Channel Logout 1.0. The sessions that the token names end at once.
+         */
+        post: operations["backchannelLogout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List identity providers */
+        get: operations["listIdentityProviders"];
+        put?: never;
+        /**
+         * Name an OpenID Connect provider at which the tenant's people sign in
+         * @description At most 5 in a tenant. Register `redirect_uri` and `backchannel_logout_uri` of the answer there.
+         */
+        post: operations["createIdentityProvider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one identity provider */
+        get: operations["getIdentityProvider"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete one identity provider
+         * @description Sessions that began there end. Refused for the last one with a verified domain while the tenant demands single sign-on.
+         */
+        delete: operations["deleteIdentityProvider"];
+        options?: never;
+        head?: never;
+        /**
+         * Change one identity provider
+         * @description Sessions that began there end when it is disabled, or gets another issuer or client.
+         */
+        patch: operations["updateIdentityProvider"];
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/actions/verify-domain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Look for the TXT record that proves a domain */
+        post: operations["verifyIdentityDomain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/actions/unlink": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget which subject of the provider a member is
+         * @description For a mail address that got another owner. Sessions that the member began there end.
+         */
+        post: operations["unlinkIdentity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/service-accounts": {
         parameters: {
             query?: never;
@@ -1340,6 +1483,211 @@ export interface components {
         PrincipalId: string;
         /** @description The token in the link of an invitation. */
         InvitationToken: string;
+        /**
+         * @description Identity provider id.
+         * @example idp_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        IdentityProviderId: string;
+        /**
+         * @description An https URL without user, query or fragment, exactly as the provider writes its issuer.
+         * @example https://login.example.com
+         */
+        OidcIssuer: string;
+        /**
+         * @description Client id that the provider gave.
+         * @example sluice-console
+         */
+        OidcClientId: string;
+        /**
+         * @description A domain; international ones in their xn-- form.
+         * @example example.com
+         */
+        DomainName: string;
+        /**
+         * @description What somebody of a verified domain becomes who signs in and has no account; `none` keeps them out.
+         * @enum {string}
+         */
+        AutoEnrolRole: "none" | "viewer" | "developer" | "billing";
+        /** @description A domain that the provider speaks for, once a TXT record proves it. */
+        IdentityDomain: {
+            domain: components["schemas"]["DomainName"];
+            verified_at?: components["schemas"]["Time"];
+            /**
+             * @description Name of the TXT record.
+             * @example _sluice-challenge.example.com
+             */
+            txt_name: string;
+            /**
+             * @description What it must hold.
+             * @example sluice-domain-verification=mfrggzdfmztwq2lknnwg23tpobyxe43u
+             */
+            txt_value: string;
+        };
+        /**
+         * @description An OpenID Connect provider at which the tenant's people sign in.
+         * @example {
+         *       "id": "idp_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "name": "staff",
+         *       "issuer": "https://login.example.com",
+         *       "client_id": "sluice-console",
+         *       "has_client_secret": true,
+         *       "domains": [
+         *         {
+         *           "domain": "example.com",
+         *           "txt_name": "_sluice-challenge.example.com",
+         *           "txt_value": "sluice-domain-verification=mfrggzdfmztwq2lknnwg23tpobyxe43u"
+         *         }
+         *       ],
+         *       "auto_enrol_role": "viewer",
+         *       "enabled": true,
+         *       "owner_approved": true,
+         *       "redirect_uri": "https://sluice.example.com/v1/auth/sso/callback",
+         *       "backchannel_logout_uri": "https://sluice.example.com/v1/auth/sso/backchannel-logout",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 2
+         *     }
+         */
+        IdentityProvider: {
+            id: components["schemas"]["IdentityProviderId"];
+            name: components["schemas"]["DisplayName"];
+            issuer: components["schemas"]["OidcIssuer"];
+            client_id: components["schemas"]["OidcClientId"];
+            /** @description A secret is kept, sealed; it is shown to nobody. */
+            has_client_secret: boolean;
+            /** @description In alphabetical order. */
+            domains: components["schemas"]["IdentityDomain"][];
+            auto_enrol_role: components["schemas"]["AutoEnrolRole"];
+            /** @description People can sign in there. */
+            enabled: boolean;
+            /** @description An owner saved issuer and client last. Without it, owners cannot sign in there. */
+            owner_approved: boolean;
+            /**
+             * @description To register at the provider.
+             * @example https://sluice.example.com/v1/auth/sso/callback
+             */
+            redirect_uri: string;
+            /**
+             * @description To register at the provider, so that who is removed there is out here at once.
+             * @example https://sluice.example.com/v1/auth/sso/backchannel-logout
+             */
+            backchannel_logout_uri: string;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new identity provider; the name is unique in the tenant.
+         * @example {
+         *       "name": "staff",
+         *       "issuer": "https://login.example.com",
+         *       "client_id": "sluice-console",
+         *       "client_secret": "EXAMPLE-ONLY",
+         *       "domains": [
+         *         "example.com"
+         *       ],
+         *       "auto_enrol_role": "viewer",
+         *       "enabled": true
+         *     }
+         */
+        IdentityProviderCreate: {
+            name: components["schemas"]["DisplayName"];
+            issuer: components["schemas"]["OidcIssuer"];
+            client_id: components["schemas"]["OidcClientId"];
+            /**
+             * Format: password
+             * @description Secret that the provider gave; left out for a public client. Kept sealed, shown to nobody.
+             */
+            client_secret?: string;
+            /** @description Domains of the people's mail addresses. Each must be verified. */
+            domains?: components["schemas"]["DomainName"][];
+            auto_enrol_role?: components["schemas"]["AutoEnrolRole"];
+            /** @description People can sign in there. */
+            enabled?: boolean;
+        };
+        /**
+         * @description What to change. A domain that stays in the list stays verified.
+         * @example {
+         *       "enabled": false
+         *     }
+         */
+        IdentityProviderUpdate: {
+            name?: components["schemas"]["DisplayName"];
+            issuer?: components["schemas"]["OidcIssuer"];
+            client_id?: components["schemas"]["OidcClientId"];
+            /**
+             * Format: password
+             * @description A new secret; null for none.
+             */
+            client_secret?: string | null;
+            /** @description Domains of the people's mail addresses. Each must be verified. */
+            domains?: components["schemas"]["DomainName"][];
+            auto_enrol_role?: components["schemas"]["AutoEnrolRole"];
+            /** @description People can sign in there. */
+            enabled?: boolean;
+        };
+        /** @description One page of IdentityProvider objects, in a stable order. */
+        IdentityProviderList: {
+            items: components["schemas"]["IdentityProvider"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description Which domain.
+         * @example {
+         *       "domain": "example.com"
+         *     }
+         */
+        VerifyIdentityDomain: {
+            domain: components["schemas"]["DomainName"];
+        };
+        /**
+         * @description Whose link to forget.
+         * @example {
+         *       "user_id": "usr_01JAB3CD4EF5GH6JK7MN8PQ9RS"
+         *     }
+         */
+        UnlinkIdentity: {
+            user_id: components["schemas"]["UserId"];
+        };
+        /**
+         * @description Who wants to sign in where. One of `email` and `tenant_id`.
+         * @example {
+         *       "email": "ada@example.com"
+         *     }
+         */
+        SsoStart: {
+            email?: components["schemas"]["Email"];
+            tenant_id?: components["schemas"]["TenantId"];
+            /**
+             * @description The provider must ask the person again, as before a risky act.
+             * @default false
+             */
+            fresh?: boolean;
+        };
+        /** @description A sign-in on its way. */
+        SsoStarted: {
+            /**
+             * @description Where to send the browser.
+             * @example https://login.example.com/authorize?client_id=sluice-console
+             */
+            authorization_url: string;
+            /**
+             * Format: int32
+             * @description Seconds that it may take.
+             * @example 600
+             */
+            expires_in: number;
+        };
+        /**
+         * @description What the provider posts.
+         * @example {
+         *       "logout_token": "eyJhbGciOiJSUzI1NiJ9.e30.c2ln"
+         *     }
+         */
+        LogoutRequest: {
+            /** @description The logout token. */
+            logout_token: string;
+        };
         /**
          * @description Service account id.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -4278,6 +4626,28 @@ export interface components {
         MemberParam: components["schemas"]["UserId"];
         /** @description Invitation id. */
         InvitationParam: components["schemas"]["InvitationId"];
+        /**
+         * @description Names the sign-in.
+         * @example 6M0nYx8zQ
+         */
+        SsoStateParam: string;
+        /**
+         * @description What the tokens are exchanged for.
+         * @example SplxlOBeZQQYbYS6WxSbIA
+         */
+        SsoCodeParam: string;
+        /**
+         * @description Why the provider let nobody in.
+         * @example access_denied
+         */
+        SsoErrorParam: string;
+        /**
+         * @description Who answers (RFC 9207).
+         * @example https://login.example.com
+         */
+        SsoIssuerParam: string;
+        /** @description Identity provider id. */
+        IdentityProviderParam: components["schemas"]["IdentityProviderId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
         /** @description Second factor id. */
@@ -5533,6 +5903,329 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Invitation"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    startSso: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SsoStart"];
+            };
+        };
+        responses: {
+            /** @description Begun. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SsoStarted"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    finishSso: {
+        parameters: {
+            query: {
+                /**
+                 * @description Names the sign-in.
+                 * @example 6M0nYx8zQ
+                 */
+                state: components["parameters"]["SsoStateParam"];
+                /**
+                 * @description What the tokens are exchanged for.
+                 * @example SplxlOBeZQQYbYS6WxSbIA
+                 */
+                code?: components["parameters"]["SsoCodeParam"];
+                /**
+                 * @description Why the provider let nobody in.
+                 * @example access_denied
+                 */
+                error?: components["parameters"]["SsoErrorParam"];
+                /**
+                 * @description Who answers (RFC 9207).
+                 * @example https://login.example.com
+                 */
+                iss?: components["parameters"]["SsoIssuerParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the console, or to the page of a problem. */
+            303: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    backchannelLogout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["LogoutRequest"];
+            };
+        };
+        responses: {
+            /** @description Done, or nothing to do. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The token is not accepted. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OAuthError"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listIdentityProviders: {
+        parameters: {
+            query?: {
+                /** @description Only the item with exactly this name. */
+                name?: components["parameters"]["NameFilterParam"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProviderList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createIdentityProvider: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdentityProviderCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            /** @description Created. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getIdentityProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Identity provider id. */
+                id: components["parameters"]["IdentityProviderParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteIdentityProvider: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Identity provider id. */
+                id: components["parameters"]["IdentityProviderParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateIdentityProvider: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Identity provider id. */
+                id: components["parameters"]["IdentityProviderParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdentityProviderUpdate"];
+            };
+        };
+        responses: {
+            /** @description The object after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    verifyIdentityDomain: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Identity provider id. */
+                id: components["parameters"]["IdentityProviderParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VerifyIdentityDomain"];
+            };
+        };
+        responses: {
+            /** @description The domain is verified. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    unlinkIdentity: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Identity provider id. */
+                id: components["parameters"]["IdentityProviderParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UnlinkIdentity"];
+            };
+        };
+        responses: {
+            /** @description Forgotten. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

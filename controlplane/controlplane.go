@@ -52,6 +52,7 @@ type Config struct {
 	Mail          string // as mail.Config.Target
 	MailFrom      string
 	MailURL       string // of the console, for links in mails
+	MailsPerHour  int64  // that strangers can cause in all; 0: the default of httpapi
 	PublicURL     string // of the console and API; empty: as each request says
 	MasterKeyFile string // opens everything that is sealed at rest; made when absent
 	// MasterKeys, as tenant.OpenKMS reads them, take the place of MasterKeyFile.
@@ -215,7 +216,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	s.catalog = catalog.New(controldb.New(s.db, tenantStore), s.bell, now)
 	authService = auth.New(auth.Config{Issuer: issuer}, auth.Deps{
 		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
-		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") },
+		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") }, Hashed: hashMetric(s.deps.Metrics),
 	})
 	federated := controldb.NewFederationStore(s.db)
 	federationService := federation.New(federation.Deps{
@@ -226,7 +227,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 
 	var err error
 	s.handler, err = httpapi.New(httpapi.Deps{
-		Config: httpapi.Config{PublicURL: s.cfg.PublicURL}, Auth: authService, Tenants: tenants, Federation: federationService, Catalog: s.catalog, Judges: fleet.Judge,
+		Config: httpapi.Config{PublicURL: s.cfg.PublicURL, Limits: httpapi.Limits{MailTotal: httpapi.MailsPerHour(s.cfg.MailsPerHour)}}, Auth: authService, Tenants: tenants, Federation: federationService, Catalog: s.catalog, Judges: fleet.Judge,
 		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
 		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,

@@ -29,6 +29,14 @@ func httpMetrics(r prometheus.Registerer) httpapi.Observer {
 	}
 }
 
+// hashMetric counts password hashes, which cost more than all else in a
+// sign-in.
+func hashMetric(r prometheus.Registerer) func() {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_auth_password_hashes_total", Help: "Passwords that were hashed, for sign-ups, sign-ins and changes."})
+	registry(r).MustRegister(c)
+	return c.Inc
+}
+
 // completeMetric shows how old the usage is that is final, when asked.
 func completeMetric(r prometheus.Registerer, completeThrough func(context.Context) (time.Time, error)) {
 	registry(r).MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -168,6 +168,9 @@ type Mailer interface {
 	SignUpCode(ctx context.Context, to, locale, tenantName, code string) error
 	AccountExists(ctx context.Context, to, locale string) error
 	ResetCode(ctx context.Context, to, locale, code string) error
+	// NoMail does the work of a mail and sends none, so that nobody can tell by
+	// time whether one went out.
+	NoMail(ctx context.Context) error
 	PasswordChanged(ctx context.Context, to, locale string) error
 	EmailCode(ctx context.Context, to, locale, code string) error
 	// FactorChanged tells of an event of second factors; see FactorEvent.
@@ -217,6 +220,7 @@ type Deps struct {
 	Now         func() time.Time
 	Logger      *slog.Logger
 	Wake        func() // the key set changed; nil: nobody to tell
+	Hashed      func() // a password was hashed, which costs most; nil: nobody counts
 }
 
 // Service holds the rules.
@@ -259,7 +263,10 @@ func New(cfg Config, d Deps) *Service {
 	if d.Revocations == nil {
 		d.Revocations = forgetful{}
 	}
-	return &Service{cfg: cfg, d: d, hasher: newHasher(cfg.PasswordCost), pepper: d.Keyring.Derive("mail codes")}
+	if d.Hashed == nil {
+		d.Hashed = func() {}
+	}
+	return &Service{cfg: cfg, d: d, hasher: newHasher(cfg.PasswordCost, d.Hashed), pepper: d.Keyring.Derive("mail codes")}
 }
 
 type forgetful struct{}

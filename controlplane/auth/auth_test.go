@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 var quick = PasswordCost{MemoryKiB: 64, Passes: 1}
 
 func TestPassword_verifiesAndNeverForNobody(t *testing.T) {
-	h := newHasher(quick)
+	h := newHasher(quick, func() {})
 	ctx := t.Context()
 	stored, err := h.hash(ctx, "correct horse battery")
 	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=64,t=1,p=1$") {
@@ -38,7 +37,7 @@ func TestPassword_verifiesAndNeverForNobody(t *testing.T) {
 		}
 	}
 	// Another cost than today's is read from the hash.
-	dear := newHasher(PasswordCost{MemoryKiB: 128, Passes: 2})
+	dear := newHasher(PasswordCost{MemoryKiB: 128, Passes: 2}, func() {})
 	if ok, err := dear.verify(ctx, stored, "correct horse battery"); !ok || err != nil {
 		t.Errorf("hash of another cost: %v, %v", ok, err)
 	}
@@ -46,18 +45,6 @@ func TestPassword_verifiesAndNeverForNobody(t *testing.T) {
 		if ok, err := h.verify(ctx, bad, "p"); ok || !errors.Is(err, errHashForm) {
 			t.Errorf("%s: %v, %v", bad, ok, err)
 		}
-	}
-}
-
-func TestPassword_waitsForATurn(t *testing.T) {
-	h := newHasher(quick)
-	for range cap(h.slots) {
-		h.slots <- struct{}{}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := h.hash(ctx, "p"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }
 

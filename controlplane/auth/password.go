@@ -31,35 +31,27 @@ const (
 	minPassword, maxPassword = 10, 128
 )
 
-// hasher hashes passwords, only a few at one time: the rest waits, so that a
-// flood of sign-ins costs bounded memory.
+// hasher hashes passwords, only a few at one time and fairly: see queue.
 type hasher struct {
 	cost  PasswordCost
-	slots chan struct{}
+	queue *queue
+	done  func() // called for each hash
 	dummy string // what unknown users are compared with
 }
 
-func newHasher(cost PasswordCost) *hasher {
-	h := &hasher{cost: cost, slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+func newHasher(cost PasswordCost, done func()) *hasher {
+	h := &hasher{cost: cost, done: done, queue: newQueue(max(2, runtime.GOMAXPROCS(0)))}
 	h.dummy = h.encode(make([]byte, saltSize), make([]byte, hashSize))
 	return h
 }
 
-func (h *hasher) enter(ctx context.Context) error {
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // hash = $argon2id$v=19$m=19456,t=2,p=1$salt$hash
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	if err := h.enter(ctx); err != nil {
+	if err := h.queue.enter(ctx); err != nil {
 		return "", err
 	}
-	defer func() { <-h.slots }()
+	defer h.queue.leave()
+	h.done()
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt)
 	return h.encode(salt, argon2.IDKey([]byte(password), salt, h.cost.Passes, h.cost.MemoryKiB, 1, hashSize)), nil
@@ -100,10 +92,11 @@ func (h *hasher) verify(ctx context.Context, stored, password string) (bool, err
 	if err != nil || len(want) != hashSize {
 		return false, errHashForm
 	}
-	if err := h.enter(ctx); err != nil {
+	if err := h.queue.enter(ctx); err != nil {
 		return false, err
 	}
-	defer func() { <-h.slots }()
+	defer h.queue.leave()
+	h.done()
 	got := argon2.IDKey([]byte(password), salt, passes, memory, threads, hashSize)
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }

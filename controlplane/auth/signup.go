@@ -133,7 +133,7 @@ func (s *Service) RequestReset(ctx context.Context, email string) error {
 	}
 	u, err := s.d.Store.UserByEmail(ctx, email)
 	if errs.Is(err, errs.NotFound) {
-		return nil
+		return s.d.Mailer.NoMail(ctx)
 	}
 	if err != nil {
 		return err

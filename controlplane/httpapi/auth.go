@@ -37,7 +37,13 @@ func (s *server) codeSent() api.CodeSent {
 
 // SignUp asks for a new account.
 func (s *server) SignUp(gc context.Context, r SignUpRequestObject) (SignUpResponseObject, error) {
-	_, ctx := enter(gc)
+	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "sign_up", r.Body.Email); err != nil {
+		return nil, err
+	}
+	if err := s.mayCauseMail(ctx, c); err != nil {
+		return nil, err
+	}
 	err := s.d.Auth.SignUp(ctx, auth.SignUp{Email: r.Body.Email, Password: r.Body.Password, TenantName: r.Body.TenantName, Locale: string(or(r.Body.Locale, "en"))})
 	if err != nil {
 		return nil, err
@@ -48,6 +54,9 @@ func (s *server) SignUp(gc context.Context, r SignUpRequestObject) (SignUpRespon
 // VerifySignUp ends a sign-up.
 func (s *server) VerifySignUp(gc context.Context, r VerifySignUpRequestObject) (VerifySignUpResponseObject, error) {
 	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "verify", r.Body.Email); err != nil {
+		return nil, err
+	}
 	v, err := s.d.Auth.Verify(ctx, r.Body.Email, r.Body.Code, c.device())
 	if err != nil {
 		return nil, err
@@ -89,9 +98,8 @@ func session(g auth.Grant) api.Session {
 // SignIn begins a session.
 func (s *server) SignIn(gc context.Context, r SignInRequestObject) (SignInResponseObject, error) {
 	c, ctx := enter(gc)
-	email := strings.ToLower(r.Body.Email)
-	if d := s.d.Limiter.Take(ctx, "signin:"+email, s.d.Config.Limits.SignIn); !d.Allowed {
-		return nil, limited("sign_in", email, s.d.Config.Limits.SignIn, d)
+	if err := s.mayTry(ctx, c, "sign_in", r.Body.Email); err != nil {
+		return nil, err
 	}
 	in, err := s.d.Auth.SignIn(ctx, r.Body.Email, r.Body.Password, c.device())
 	if err != nil {
@@ -140,7 +148,13 @@ func (s *server) SignOut(gc context.Context, _ SignOutRequestObject) (SignOutRes
 
 // RequestPasswordReset sends a code.
 func (s *server) RequestPasswordReset(gc context.Context, r RequestPasswordResetRequestObject) (RequestPasswordResetResponseObject, error) {
-	_, ctx := enter(gc)
+	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "reset", r.Body.Email); err != nil {
+		return nil, err
+	}
+	if err := s.mayCauseMail(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := s.d.Auth.RequestReset(ctx, r.Body.Email); err != nil {
 		return nil, err
 	}
@@ -150,6 +164,9 @@ func (s *server) RequestPasswordReset(gc context.Context, r RequestPasswordReset
 // ConfirmPasswordReset sets a new password.
 func (s *server) ConfirmPasswordReset(gc context.Context, r ConfirmPasswordResetRequestObject) (ConfirmPasswordResetResponseObject, error) {
 	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "reset_confirm", r.Body.Email); err != nil {
+		return nil, err
+	}
 	if err := s.d.Auth.ConfirmReset(ctx, r.Body.Email, r.Body.Code, r.Body.Password); err != nil {
 		return nil, err
 	}

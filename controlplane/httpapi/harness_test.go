@@ -72,6 +72,7 @@ type system struct {
 	observed   func() map[string]int
 	federation *federation.Service
 	dns        *txtRecords
+	work       work
 }
 
 // readyFleet is a data plane that takes everything at once.
@@ -184,7 +185,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}})
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
-		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
 	s.fleet.source = s.source
 	check(t, s.auth.RotateKeys(t.Context()))
@@ -205,10 +206,11 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	s.dns = &txtRecords{}
 	s.federation = federation.New(federation.Deps{Store: controldb.NewFederationStore(s.db), Auth: s.auth, Tenants: s.tenants,
 		OIDC: oidc.New(oidc.Config{Loopback: true, Now: s.clock.now}), Resolver: s.dns, Sealer: keyring, Now: s.clock.now})
+	much := cache.Rate{PerSecond: 1e4, Burst: 1e4}
 	deps := Deps{Auth: s.auth, Tenants: s.tenants, Federation: s.federation, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
 		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Mailbox: s.mailer, Now: s.clock.now,
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
-		Config:  Config{Limits: Limits{Address: cache.Rate{PerSecond: 1e4, Burst: 1e4}, Principal: cache.Rate{PerSecond: 1e4, Burst: 1e4}}},
+		Config:  Config{Limits: Limits{Address: much, Principal: much, SignInAccount: much, AuthAddress: much, AuthNetwork: much, MailAddress: much, MailNetwork: much, MailTotal: much}},
 		Observe: func(route string, status int, _ time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -34,7 +34,18 @@ import (
 type Limits struct {
 	Principal cache.Rate // of each caller that is known
 	Address   cache.Rate // of each address, for calls without a caller
-	SignIn    cache.Rate // of sign-ins to each mail address
+	SignIn    cache.Rate // of sign-ins to each mail address from one network
+
+	// Of sign-ins to each mail address from everywhere: looser than SignIn, so
+	// that a stranger elsewhere does not shut the owner out at once.
+	SignInAccount cache.Rate
+	// Of sign-up, sign-in, reset, verification and second factors together.
+	AuthAddress cache.Rate // from each address (IPv6: each /64)
+	AuthNetwork cache.Rate // from each network (/24; IPv6: /48)
+	// Of mails that somebody without a session can cause.
+	MailAddress cache.Rate
+	MailNetwork cache.Rate
+	MailTotal   cache.Rate
 }
 
 // DefaultLimits are used for zero rates.
@@ -42,6 +53,22 @@ var DefaultLimits = Limits{
 	Principal: cache.Rate{PerSecond: 100, Burst: 300},
 	Address:   cache.Rate{PerSecond: 10, Burst: 60},
 	SignIn:    cache.Rate{PerSecond: 0.1, Burst: 10},
+
+	SignInAccount: cache.Rate{PerSecond: 0.2, Burst: 30},
+	AuthAddress:   cache.Rate{PerSecond: 2, Burst: 60},
+	AuthNetwork:   cache.Rate{PerSecond: 10, Burst: 300},
+	MailAddress:   cache.Rate{PerSecond: 60.0 / 3600, Burst: 60},
+	MailNetwork:   cache.Rate{PerSecond: 300.0 / 3600, Burst: 300},
+	MailTotal:     cache.Rate{PerSecond: 10_000.0 / 3600, Burst: 2_000},
+}
+
+// MailsPerHour is a rate of mails for Limits.MailTotal; zero for zero. A fifth
+// of an hour's may come at once.
+func MailsPerHour(n int64) cache.Rate {
+	if n <= 0 {
+		return cache.Rate{}
+	}
+	return cache.Rate{PerSecond: float64(n) / 3600, Burst: int(max(1, n/5))}
 }
 
 // Config is what can be set.
@@ -161,6 +188,12 @@ func build(d Deps) (*server, *gin.Engine, error) {
 	def(&d.Config.Limits.Principal, DefaultLimits.Principal)
 	def(&d.Config.Limits.Address, DefaultLimits.Address)
 	def(&d.Config.Limits.SignIn, DefaultLimits.SignIn)
+	def(&d.Config.Limits.SignInAccount, DefaultLimits.SignInAccount)
+	def(&d.Config.Limits.AuthAddress, DefaultLimits.AuthAddress)
+	def(&d.Config.Limits.AuthNetwork, DefaultLimits.AuthNetwork)
+	def(&d.Config.Limits.MailAddress, DefaultLimits.MailAddress)
+	def(&d.Config.Limits.MailNetwork, DefaultLimits.MailNetwork)
+	def(&d.Config.Limits.MailTotal, DefaultLimits.MailTotal)
 	if d.Config.KeepAlive == 0 {
 		d.Config.KeepAlive = 15 * time.Second
 	}

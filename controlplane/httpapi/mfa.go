@@ -11,6 +11,9 @@ import (
 // SignInMfa ends a sign-in with the second factor.
 func (s *server) SignInMfa(gc context.Context, r SignInMfaRequestObject) (SignInMfaResponseObject, error) {
 	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "mfa", ""); err != nil {
+		return nil, err
+	}
 	proof := auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, "")}
 	if (proof.Code == "") == (proof.RecoveryCode == "") {
 		return nil, errs.Field("code", "send either code or recovery_code").WithReason("mfa_code_required")

@@ -33,6 +33,7 @@ func (s *server) begin(c *gin.Context) {
 	now := s.d.Now()
 	ca := &call{gin: c, requestID: tenant.NewID("req_", now), addr: addressOf(c.Request), begun: time.Now(), op: s.ops[c.Request.Method+" "+c.FullPath()]}
 	c.Set(callKey, ca)
+	c.Request = c.Request.WithContext(auth.FromNetwork(c.Request.Context(), network(ca.addr)))
 	h := c.Writer.Header()
 	h.Set("X-Request-Id", ca.requestID)
 	h.Set("X-Content-Type-Options", "nosniff")

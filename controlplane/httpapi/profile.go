@@ -46,6 +46,9 @@ func (s *server) ChangeEmail(gc context.Context, r ChangeEmailRequestObject) (Ch
 	if err := s.proof(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := s.mayCauseMail(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := s.d.Auth.ChangeEmail(ctx, c.principal, r.Body.Email); err != nil {
 		return nil, err
 	}
@@ -73,6 +76,9 @@ func (s *server) ConfirmEmail(gc context.Context, r ConfirmEmailRequestObject) (
 // UndoEmail gives an account its old address back.
 func (s *server) UndoEmail(gc context.Context, r UndoEmailRequestObject) (UndoEmailResponseObject, error) {
 	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "email_undo", r.Body.Email); err != nil {
+		return nil, err
+	}
 	if err := s.d.Auth.UndoEmail(ctx, r.Body.Email, r.Body.Code); err != nil {
 		return nil, err
 	}

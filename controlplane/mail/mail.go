@@ -99,11 +99,16 @@ func (m *Mailer) Run(ctx context.Context) error {
 	for {
 		select {
 		case l := <-m.queue:
-			m.deliver(ctx, l)
+			if l.to != "" {
+				m.deliver(ctx, l)
+			}
 		case <-ctx.Done():
 			for {
 				select {
 				case l := <-m.queue:
+					if l.to == "" {
+						continue
+					}
 					if err := m.smtp(l); err != nil {
 						m.log.Error("mail not sent before the end", "subject", l.subject, "err", err)
 					}
@@ -159,6 +164,9 @@ func (m *Mailer) write(l letter) error {
 	tmp := filepath.Join(m.folder, "."+name)
 	if err := os.WriteFile(tmp, m.encode(l), 0o600); err != nil {
 		return fmt.Errorf("write mail: %w", err)
+	}
+	if l.to == "" {
+		return os.Remove(tmp)
 	}
 	if err := os.Rename(tmp, filepath.Join(m.folder, name)); err != nil {
 		return fmt.Errorf("write mail: %w", err)

@@ -50,6 +50,7 @@ type Config struct {
 	PopMaxInFlight           int64
 
 	CollectInterval time.Duration
+	MailsPerHour    int64
 	MasterKeys      string
 	LogLevel        string
 	SSONetworks     string
@@ -72,7 +73,7 @@ func Default() *Config {
 		Redis: "embedded", TLSMode: node.TLSPermissive,
 		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, Retention: 72 * time.Hour, RetentionCheck: time.Minute, Flush: "async",
 		TransactionFirstCheck: 6 * time.Second, TransactionCheckInterval: 10 * time.Second, TransactionCheckMax: 15, PopMaxInFlight: 10_000,
-		CollectInterval: 10 * time.Second, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
+		CollectInterval: 10 * time.Second, MailsPerHour: 10_000, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
 	}
 }
 
@@ -142,6 +143,7 @@ func (c *Config) Settings() []*Setting {
 		{"redis", "redis", "embedded, redis://… or rediss://…", &c.Redis},
 		{"mail", "mail", "file:<folder> or smtp://user:password@host:port (default: file:<data>/mail)", &c.Mail},
 		{"mail_from", "mail-from", "sender of mails", &c.MailFrom},
+		{"mails_per_hour", "", "mails that strangers can cause within an hour in all: codes of sign-ups, resets and changes", &c.MailsPerHour},
 		{"public_url", "public-url", "address of the console as users type it (default: as the request says)", &c.PublicURL},
 		{"ready_file", "ready-file", "file to write the real addresses to, once everything serves", &c.ReadyFile},
 		{"tls.cert", "tls-cert", "certificate chain, PEM (default: self-signed in <data>/tls)", &c.TLSCert},
@@ -313,7 +315,7 @@ func (c *Config) validate() error {
 	}
 	for path, n := range map[string]int64{
 		"store.segment_bytes": c.SegmentBytes, "store.queue_segment_bytes": c.QueueSegmentBytes, "pop.max_in_flight": c.PopMaxInFlight,
-		"store.retention": int64(c.Retention), "store.retention_check": int64(c.RetentionCheck), "usage.collect_interval": int64(c.CollectInterval),
+		"store.retention": int64(c.Retention), "store.retention_check": int64(c.RetentionCheck), "usage.collect_interval": int64(c.CollectInterval), "mails_per_hour": c.MailsPerHour,
 	} {
 		if n <= 0 {
 			bad(path, "must be positive")

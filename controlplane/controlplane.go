@@ -57,9 +57,12 @@ type Config struct {
 	MasterKeyFile string // opens everything that is sealed at rest; made when absent
 	// MasterKeys, as tenant.OpenKMS reads them, take the place of MasterKeyFile.
 	// The first is in force; the rest are still, or not yet.
-	MasterKeys      []string
-	SSONetworks     []netip.Prefix // private networks that identity providers may lie in
-	SSOLoopback     bool           // and this machine, by http, too
+	MasterKeys  []string
+	SSONetworks []netip.Prefix // private networks that identity providers may lie in
+	SSOLoopback bool           // and this machine, by http, too
+	// TokenAlgorithms are those that signing keys are kept for, EdDSA and RS256;
+	// the first signs. None: EdDSA.
+	TokenAlgorithms []string
 	Cluster         Cluster
 	CollectInterval time.Duration
 }
@@ -93,6 +96,11 @@ func (c *Config) Validate() error {
 	} {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("%s: missing", path))
+		}
+	}
+	for _, a := range c.TokenAlgorithms {
+		if a != auth.AlgorithmEdDSA && a != auth.AlgorithmRS256 {
+			errs = append(errs, fmt.Errorf("token_algorithms: %q is none of %s, %s", a, auth.AlgorithmEdDSA, auth.AlgorithmRS256))
 		}
 	}
 	if len(c.Cluster.Secret) == 0 || len(c.Cluster.PolicyKey) == 0 {
@@ -214,7 +222,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		}})
 	tenants := s.tenants
 	s.catalog = catalog.New(controldb.New(s.db, tenantStore), s.bell, now)
-	authService = auth.New(auth.Config{Issuer: issuer}, auth.Deps{
+	authService = auth.New(auth.Config{Issuer: issuer, Algorithms: s.cfg.TokenAlgorithms}, auth.Deps{
 		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
 		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") }, Hashed: hashMetric(s.deps.Metrics),
 	})
@@ -241,7 +249,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
 	}}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
-		RotateKeys: authService.RotateKeys, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
+		RotateKeys: authService.RotateKeys, Tokens: authService.ForgetTokens, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err

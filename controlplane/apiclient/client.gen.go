@@ -305,6 +305,24 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/refresh (the `RefreshSession` operationId).
 	RefreshSession(ctx context.Context, params *RefreshSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RevokeTokenWithBody Revoke a token
+	//
+	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithBody(ctx context.Context, params *RevokeTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeTokenWithFormdataBody Revoke a token
+	//
+	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithFormdataBody(ctx context.Context, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// SignInWithBody Sign in
 	//
 	// A wrong address and a wrong password get the same answer in the same time.
@@ -1650,6 +1668,44 @@ func (c *Client) ConfirmPasswordReset(ctx context.Context, params *ConfirmPasswo
 // Corresponds with POST /v1/auth/refresh (the `RefreshSession` operationId).
 func (c *Client) RefreshSession(ctx context.Context, params *RefreshSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRefreshSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeTokenWithBody Revoke a token
+//
+// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeTokenWithBody(ctx context.Context, params *RevokeTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeTokenWithFormdataBody Revoke a token
+//
+// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeTokenRequestWithFormdataBody(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4977,6 +5033,61 @@ func NewRefreshSessionRequest(server string, params *RefreshSessionParams) (*htt
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRevokeTokenRequestWithFormdataBody calls the generic RevokeToken builder with application/x-www-form-urlencoded body
+func NewRevokeTokenRequestWithFormdataBody(server string, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewRevokeTokenRequestWithBody(server, params, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewRevokeTokenRequestWithBody constructs an http.Request for the RevokeToken method, with any body, and a specified content type
+func NewRevokeTokenRequestWithBody(server string, params *RevokeTokenParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/revoke")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
 
@@ -11462,6 +11573,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/refresh (the `RefreshSession` operationId).
 	RefreshSessionWithResponse(ctx context.Context, params *RefreshSessionParams, reqEditors ...RequestEditorFn) (*RefreshSessionResponse, error)
 
+	// RevokeTokenWithBodyWithResponse Revoke a token
+	//
+	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithBodyWithResponse(ctx context.Context, params *RevokeTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
+
+	// RevokeTokenWithFormdataBodyWithResponse Revoke a token
+	//
+	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+	RevokeTokenWithFormdataBodyWithResponse(ctx context.Context, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
+
 	// SignInWithBodyWithResponse Sign in
 	//
 	// A wrong address and a wrong password get the same answer in the same time.
@@ -13332,6 +13461,47 @@ func (r RefreshSessionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RefreshSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeTokenResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeTokenResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -18003,6 +18173,36 @@ func (c *ClientWithResponses) RefreshSessionWithResponse(ctx context.Context, pa
 	return ParseRefreshSessionResponse(rsp)
 }
 
+// RevokeTokenWithBodyWithResponse Revoke a token
+//
+// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+func (c *ClientWithResponses) RevokeTokenWithBodyWithResponse(ctx context.Context, params *RevokeTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error) {
+	rsp, err := c.RevokeTokenWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeTokenResponse(rsp)
+}
+
+// RevokeTokenWithFormdataBodyWithResponse Revoke a token
+//
+// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/revoke (the `RevokeToken` operationId).
+func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx context.Context, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error) {
+	rsp, err := c.RevokeTokenWithFormdataBody(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeTokenResponse(rsp)
+}
+
 // SignInWithBodyWithResponse Sign in
 //
 // A wrong address and a wrong password get the same answer in the same time.
@@ -20351,6 +20551,35 @@ func ParseRefreshSessionResponse(rsp *http.Response) (*RefreshSessionResponse, e
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeTokenResponse parses an HTTP response from a RevokeTokenWithResponse call
+func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure

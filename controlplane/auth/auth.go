@@ -73,7 +73,8 @@ type Code struct {
 type SigningKey struct {
 	ID        string // kid
 	State     KeyState
-	Public    []byte
+	Algorithm string // AlgorithmEdDSA or AlgorithmRS256; the key signs and proves by no other
+	Public    []byte // Ed25519: 32 bytes; RSA: PKCS #1
 	Sealed    []byte // the private key, sealed by the master key
 	CreatedAt time.Time
 	ChangedAt time.Time
@@ -138,6 +139,16 @@ type Store interface {
 	SigningKeys(ctx context.Context) ([]SigningKey, error)
 	PutSigningKey(ctx context.Context, k SigningKey) error
 	DeleteSigningKey(ctx context.Context, id string) error
+
+	// RevokeToken notes a token until it would have expired; doing it again
+	// changes nothing.
+	RevokeToken(ctx context.Context, id string, now, expires time.Time) error
+	TokenRevoked(ctx context.Context, id string) (bool, error)
+	// RevokedTokens lists those that have not expired, with their expiry.
+	RevokedTokens(ctx context.Context, now time.Time) (map[string]time.Time, error)
+	// ForgetTokens drops those that expired before a time and reports whether
+	// there were any.
+	ForgetTokens(ctx context.Context, before time.Time) (bool, error)
 }
 
 // Tenants is what Service asks of package tenant.
@@ -205,6 +216,7 @@ type Config struct {
 	FederatedTTL time.Duration // 12h: of sessions that began at an identity provider
 	CodeTTL      time.Duration // 10m
 	KeyRotation  time.Duration // 720h
+	Algorithms   []string      // of signing keys that are kept; the first signs. EdDSA
 	StepUp       time.Duration // 15m: how long a proof of identity holds for risky acts
 	PasswordCost PasswordCost  // DefaultPasswordCost
 }
@@ -247,6 +259,9 @@ func New(cfg Config, d Deps) *Service {
 	def(&cfg.FederatedTTL, 12*time.Hour)
 	def(&cfg.CodeTTL, 10*time.Minute)
 	def(&cfg.KeyRotation, 720*time.Hour)
+	if len(cfg.Algorithms) == 0 {
+		cfg.Algorithms = []string{AlgorithmEdDSA}
+	}
 	def(&cfg.StepUp, 15*time.Minute)
 	if cfg.PasswordCost == (PasswordCost{}) {
 		cfg.PasswordCost = DefaultPasswordCost

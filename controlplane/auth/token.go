@@ -2,14 +2,12 @@ package auth
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
+	"crypto"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +58,7 @@ type wireClaims struct {
 type keyCache struct {
 	mu     sync.Mutex
 	keys   []SigningKey // guarded by mu
-	opened map[string]ed25519.PrivateKey
+	opened map[string]crypto.Signer
 	read   time.Time
 }
 
@@ -84,26 +82,41 @@ func (s *Service) keys(ctx context.Context) ([]SigningKey, error) {
 	return keys, nil
 }
 
+// unknownKeyEvery bounds how often unknown key ids make the keys be read anew.
+const unknownKeyEvery = time.Second
+
+// stale makes the keys be read anew, for a token that names an unknown one:
+// another replica may have rotated since. False when they were read just now.
+func (s *Service) stale() bool {
+	s.signing.mu.Lock()
+	defer s.signing.mu.Unlock()
+	if s.time().Sub(s.signing.read) < unknownKeyEvery {
+		return false
+	}
+	s.signing.read = time.Time{}
+	return true
+}
+
 func (s *Service) remember(keys []SigningKey, now time.Time) {
 	s.signing.mu.Lock()
 	defer s.signing.mu.Unlock()
-	s.signing.keys, s.signing.read, s.signing.opened = keys, now, map[string]ed25519.PrivateKey{}
+	s.signing.keys, s.signing.read, s.signing.opened = keys, now, map[string]crypto.Signer{}
 }
 
-func (s *Service) private(k SigningKey) (ed25519.PrivateKey, error) {
+func (s *Service) private(k SigningKey) (crypto.Signer, error) {
 	s.signing.mu.Lock()
 	defer s.signing.mu.Unlock()
 	if p, ok := s.signing.opened[k.ID]; ok {
 		return p, nil
 	}
-	seed, err := s.d.Keyring.Open("signing key "+k.ID, k.Sealed)
+	plain, err := s.d.Keyring.Open("signing key "+k.ID, k.Sealed)
 	if err != nil {
 		return nil, err
 	}
-	if len(seed) != ed25519.SeedSize {
-		return nil, errors.New("signing key has a wrong length")
+	p, err := privateKey(k.Algorithm, plain)
+	if err != nil {
+		return nil, fmt.Errorf("signing key %s: %w", k.ID, err)
 	}
-	p := ed25519.NewKeyFromSeed(seed)
 	if s.signing.opened != nil {
 		s.signing.opened[k.ID] = p
 	}
@@ -126,41 +139,22 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		byState := map[KeyState]*SigningKey{}
-		for i := range keys {
-			k := &keys[i]
-			if k.State == KeyRetiring && now.Sub(k.ChangedAt) > 2*s.cfg.AccessTTL {
-				changed = true
-				if err := s.d.Store.DeleteSigningKey(ctx, k.ID); err != nil {
-					return err
-				}
-				continue
-			}
-			byState[k.State] = k
-		}
-		current, next := byState[KeyCurrent], byState[KeyNext]
-		if current != nil && now.Sub(current.ChangedAt) < s.cfg.KeyRotation {
-			if !changed {
-				return nil
-			}
-			return s.recordKeys(ctx)
-		}
-		changed = true
-		if current != nil {
-			current.State, current.ChangedAt = KeyRetiring, now
-			if err := s.d.Store.PutSigningKey(ctx, *current); err != nil {
+		for _, k := range keys {
+			did, err := s.retire(ctx, k, now)
+			if err != nil {
 				return err
 			}
+			changed = changed || did
 		}
-		if next == nil {
-			next = s.newSigningKey(now)
+		for _, algorithm := range s.cfg.Algorithms {
+			did, err := s.rotate(ctx, algorithm, keys, now)
+			if err != nil {
+				return err
+			}
+			changed = changed || did
 		}
-		next.State, next.ChangedAt = KeyCurrent, now
-		if err := s.d.Store.PutSigningKey(ctx, *next); err != nil {
-			return err
-		}
-		if err := s.d.Store.PutSigningKey(ctx, *s.newSigningKey(now)); err != nil {
-			return err
+		if !changed {
+			return nil
 		}
 		return s.recordKeys(ctx)
 	})
@@ -173,6 +167,55 @@ func (s *Service) RotateKeys(ctx context.Context) error {
 		s.signing.mu.Unlock()
 	}
 	return nil
+}
+
+// retire forgets a key that no token can need, and lets one retire whose
+// algorithm is not kept any more.
+func (s *Service) retire(ctx context.Context, k SigningKey, now time.Time) (bool, error) {
+	switch {
+	case k.State == KeyRetiring && now.Sub(k.ChangedAt) > 2*s.cfg.AccessTTL:
+		return true, s.d.Store.DeleteSigningKey(ctx, k.ID)
+	case k.State != KeyRetiring && !slices.Contains(s.cfg.Algorithms, k.Algorithm):
+		k.State, k.ChangedAt = KeyRetiring, now
+		return true, s.d.Store.PutSigningKey(ctx, k)
+	}
+	return false, nil
+}
+
+// rotate turns the keys of one algorithm, if the current one is old enough.
+func (s *Service) rotate(ctx context.Context, algorithm string, keys []SigningKey, now time.Time) (bool, error) {
+	byState := map[KeyState]SigningKey{}
+	for _, k := range keys {
+		if k.Algorithm == algorithm {
+			byState[k.State] = k
+		}
+	}
+	current, hasCurrent := byState[KeyCurrent]
+	if hasCurrent && now.Sub(current.ChangedAt) < s.cfg.KeyRotation {
+		return false, nil
+	}
+	if hasCurrent {
+		current.State, current.ChangedAt = KeyRetiring, now
+		if err := s.d.Store.PutSigningKey(ctx, current); err != nil {
+			return false, err
+		}
+	}
+	next, hasNext := byState[KeyNext]
+	var err error
+	if !hasNext {
+		if next, err = s.newSigningKey(algorithm, now); err != nil {
+			return false, err
+		}
+	}
+	next.State, next.ChangedAt = KeyCurrent, now
+	if err := s.d.Store.PutSigningKey(ctx, next); err != nil {
+		return false, err
+	}
+	ahead, err := s.newSigningKey(algorithm, now)
+	if err != nil {
+		return false, err
+	}
+	return true, s.d.Store.PutSigningKey(ctx, ahead)
 }
 
 // CheckKeys opens all signing keys: a keyring that cannot is not the one that
@@ -195,53 +238,13 @@ func (s *Service) recordKeys(ctx context.Context) error {
 	return s.d.Store.Record(ctx, tenant.Change{Kind: "jwks", ID: "jwks"})
 }
 
-func (s *Service) newSigningKey(now time.Time) *SigningKey {
-	seed := make([]byte, ed25519.SeedSize)
-	_, _ = rand.Read(seed)
-	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
-	id := tenant.NewID("kid_", now)
-	return &SigningKey{ID: id, State: KeyNext, Public: public, Sealed: s.d.Keyring.Seal("signing key "+id, seed), CreatedAt: now, ChangedAt: now}
-}
-
-// JWK is one public key of the set (RFC 8037).
-type JWK struct {
-	KeyID     string `json:"kid"`
-	Type      string `json:"kty"`
-	Algorithm string `json:"alg"`
-	Use       string `json:"use"`
-	Curve     string `json:"crv"`
-	X         string `json:"x"`
-}
-
-// JWKs lists the public keys: current, next and retiring.
-func (s *Service) JWKs(ctx context.Context) ([]JWK, error) {
-	keys, err := s.d.Store.SigningKeys(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read signing keys: %w", err)
-	}
-	out := make([]JWK, len(keys))
-	for i, k := range keys {
-		out[i] = JWK{KeyID: k.ID, Type: "OKP", Algorithm: "EdDSA", Use: "sig", Curve: "Ed25519", X: base64.RawURLEncoding.EncodeToString(k.Public)}
-	}
-	return out, nil
-}
-
-// JWKS is the set as JSON, for brokers.
-func (s *Service) JWKS(ctx context.Context) ([]byte, error) {
-	keys, err := s.JWKs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"keys": keys})
-}
-
 func (s *Service) sign(ctx context.Context, c claims) (string, error) {
 	keys, err := s.keys(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, k := range keys {
-		if k.State != KeyCurrent {
+		if k.State != KeyCurrent || k.Algorithm != s.cfg.Algorithms[0] {
 			continue
 		}
 		private, err := s.private(k)
@@ -249,7 +252,7 @@ func (s *Service) sign(ctx context.Context, c claims) (string, error) {
 			return "", err
 		}
 		now := s.time()
-		t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, wireClaims{TenantID: c.TenantID, SessionID: c.SessionID, ProviderID: c.ProviderID, KeyID: c.KeyID,
+		t := jwt.NewWithClaims(jwt.GetSigningMethod(k.Algorithm), wireClaims{TenantID: c.TenantID, SessionID: c.SessionID, ProviderID: c.ProviderID, KeyID: c.KeyID,
 			RegisteredClaims: jwt.RegisteredClaims{Issuer: s.cfg.Issuer, Subject: c.Subject, Audience: jwt.ClaimStrings{c.Audience},
 				ID: tenant.NewID("jti_", now), IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
 				ExpiresAt: jwt.NewNumericDate(now.Add(s.cfg.AccessTTL))}})
@@ -263,26 +266,26 @@ func (s *Service) sign(ctx context.Context, c claims) (string, error) {
 	return "", errs.E(errs.Unavailable, "no signing key yet; try again")
 }
 
-func (s *Service) parse(ctx context.Context, text string) (wireClaims, error) {
+// parse proves a token for an audience; an empty one takes both.
+func (s *Service) parse(ctx context.Context, text, audience string) (wireClaims, error) {
 	var c wireClaims
-	keys, err := s.keys(ctx)
-	if err != nil {
-		return c, err
+	options := []jwt.ParserOption{jwt.WithValidMethods([]string{AlgorithmEdDSA, AlgorithmRS256}), jwt.WithIssuer(s.cfg.Issuer),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithTimeFunc(s.d.Now), jwt.WithLeeway(5 * time.Second)}
+	if audience != "" {
+		options = append(options, jwt.WithAudience(audience))
 	}
-	_, err = jwt.ParseWithClaims(text, &c, func(t *jwt.Token) (any, error) {
-		if typ, _ := t.Header["typ"].(string); typ != tokenType {
+	var failed error // to read the keys: not the token's fault
+	_, err := jwt.ParseWithClaims(text, &c, func(t *jwt.Token) (any, error) {
+		var public crypto.PublicKey
+		public, failed = s.publicKey(ctx, t)
+		if failed == nil && public == nil {
 			return nil, jwt.ErrTokenUnverifiable
 		}
-		kid, _ := t.Header["kid"].(string)
-		for _, k := range keys {
-			if k.ID == kid {
-				return ed25519.PublicKey(k.Public), nil
-			}
-		}
-		return nil, jwt.ErrTokenUnverifiable
-	}, jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithIssuer(s.cfg.Issuer), jwt.WithAudience(AudienceControl),
-		jwt.WithExpirationRequired(), jwt.WithTimeFunc(s.d.Now), jwt.WithLeeway(5*time.Second))
+		return public, failed
+	}, options...)
 	switch {
+	case failed != nil:
+		return c, failed
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return c, unauthenticated("token_expired", "the access token has expired; refresh it")
 	case err != nil:
@@ -291,11 +294,43 @@ func (s *Service) parse(ctx context.Context, text string) (wireClaims, error) {
 	return c, nil
 }
 
+// publicKey finds the key that a token names, and only by its kid: what else a
+// header brings along (jwk, jku, x5u) is never looked at. A key proves by the
+// algorithm that it was made for and no other. nil: there is none.
+func (s *Service) publicKey(ctx context.Context, t *jwt.Token) (crypto.PublicKey, error) {
+	typ, _ := t.Header["typ"].(string)
+	kid, _ := t.Header["kid"].(string)
+	if _, critical := t.Header["crit"]; typ != tokenType || kid == "" || critical {
+		return nil, nil
+	}
+	for range 2 {
+		keys, err := s.keys(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if at := slices.IndexFunc(keys, func(k SigningKey) bool { return k.ID == kid }); at >= 0 {
+			if keys[at].Algorithm != t.Method.Alg() {
+				return nil, nil
+			}
+			return publicKey(keys[at].Algorithm, keys[at].Public), nil
+		}
+		if !s.stale() {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
 // Authenticate finds out who a Bearer token belongs to.
 func (s *Service) Authenticate(ctx context.Context, token string, from netip.Addr) (*Principal, error) {
-	c, err := s.parse(ctx, token)
+	c, err := s.parse(ctx, token, AudienceControl)
 	if err != nil {
 		return nil, err
+	}
+	if revoked, err := s.tokenRevoked(ctx, c.ID); err != nil {
+		return nil, err
+	} else if revoked {
+		return nil, errTokenRevoked
 	}
 	if c.KeyID != "" {
 		k, err := s.d.Tenants.KeyByID(ctx, c.KeyID)

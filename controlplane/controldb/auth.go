@@ -298,6 +298,7 @@ func (s *AuthStore) UseRefresh(ctx context.Context, hash []byte, at time.Time) (
 type signingKeyRow struct {
 	ID        string `gorm:"primaryKey"`
 	State     string
+	Algorithm string
 	PublicKey []byte
 	Sealed    []byte
 	Created   int64 `gorm:"column:created_at"`
@@ -309,14 +310,14 @@ func (signingKeyRow) TableName() string { return "signing_keys" }
 // SigningKeys implements auth.Store.
 func (s *AuthStore) SigningKeys(ctx context.Context) ([]auth.SigningKey, error) {
 	return all(s.db.Conn(ctx).Order("id"), func(r signingKeyRow) (auth.SigningKey, error) {
-		return auth.SigningKey{ID: r.ID, State: auth.KeyState(r.State), Public: r.PublicKey, Sealed: r.Sealed,
+		return auth.SigningKey{ID: r.ID, State: auth.KeyState(r.State), Algorithm: r.Algorithm, Public: r.PublicKey, Sealed: r.Sealed,
 			CreatedAt: sqldb.Time(r.Created), ChangedAt: sqldb.Time(r.Changed)}, nil
 	})
 }
 
 // PutSigningKey implements auth.Store.
 func (s *AuthStore) PutSigningKey(ctx context.Context, k auth.SigningKey) error {
-	row := signingKeyRow{ID: k.ID, State: string(k.State), PublicKey: k.Public, Sealed: k.Sealed, Created: sqldb.Millis(k.CreatedAt), Changed: sqldb.Millis(k.ChangedAt)}
+	row := signingKeyRow{ID: k.ID, State: string(k.State), Algorithm: k.Algorithm, PublicKey: k.Public, Sealed: k.Sealed, Created: sqldb.Millis(k.CreatedAt), Changed: sqldb.Millis(k.ChangedAt)}
 	return sqldb.Error(s.db.Conn(ctx).Save(&row).Error)
 }
 

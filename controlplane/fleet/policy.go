@@ -2,9 +2,12 @@ package fleet
 
 import (
 	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +22,7 @@ func (m *model) snapshot(issuer string) *policy.Snapshot {
 	s := &policy.Snapshot{
 		Issuer:     issuer,
 		Tokens:     tokenKeys(m.jwks),
+		Revoked:    revokedTokens(m.jwks),
 		Keys:       make(map[string]policy.Key, len(m.keys)),
 		Namespaces: make(map[string]policy.Namespace, len(m.namespaces)),
 	}
@@ -104,8 +108,8 @@ func orAll(patterns []string) []string {
 	return patterns
 }
 
-// tokenKeys reads the Ed25519 keys of a JSON Web Key Set (RFC 8037); others
-// are none that brokers accept.
+// tokenKeys reads the keys of a JSON Web Key Set that brokers accept: Ed25519
+// (RFC 8037) and RSA for RS256.
 func tokenKeys(jwks []byte) []policy.TokenKey {
 	var set struct {
 		Keys []struct {
@@ -113,20 +117,44 @@ func tokenKeys(jwks []byte) []policy.TokenKey {
 			Type  string `json:"kty"`
 			Curve string `json:"crv"`
 			X     string `json:"x"`
+			N     string `json:"n"`
+			E     string `json:"e"`
 		} `json:"keys"`
 	}
 	if json.Unmarshal(jwks, &set) != nil {
 		return nil
 	}
+	decode := func(text string) []byte {
+		b, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return nil
+		}
+		return b
+	}
 	var out []policy.TokenKey
 	for _, k := range set.Keys {
-		x, err := base64.RawURLEncoding.DecodeString(k.X)
-		if err == nil && k.Type == "OKP" && k.Curve == "Ed25519" && len(x) == ed25519.PublicKeySize {
-			out = append(out, policy.TokenKey{KID: k.KID, Public: x})
+		switch {
+		case k.Type == "OKP" && k.Curve == "Ed25519" && len(decode(k.X)) == ed25519.PublicKeySize:
+			out = append(out, policy.TokenKey{KID: k.KID, Public: decode(k.X)})
+		case k.Type == "RSA" && len(decode(k.N)) > 0 && len(decode(k.E)) > 0 && len(decode(k.E)) <= 4:
+			public := rsa.PublicKey{N: new(big.Int).SetBytes(decode(k.N)), E: int(new(big.Int).SetBytes(decode(k.E)).Int64())}
+			out = append(out, policy.TokenKey{KID: k.KID, Algorithm: policy.AlgorithmRS256, Public: x509.MarshalPKCS1PublicKey(&public)})
 		}
 	}
 	slices.SortFunc(out, func(a, b policy.TokenKey) int { return strings.Compare(a.KID, b.KID) })
 	return out
+}
+
+// revokedTokens reads the tokens that were revoked from what goes with the key
+// set.
+func revokedTokens(jwks []byte) map[string]int64 {
+	var set struct {
+		Revoked map[string]int64 `json:"revoked"`
+	}
+	if json.Unmarshal(jwks, &set) != nil || len(set.Revoked) == 0 {
+		return nil
+	}
+	return set.Revoked
 }
 
 // diff returns the step from old to new, nil when there is none.
@@ -141,7 +169,8 @@ func diff(old, new *policy.Snapshot) *policy.Delta {
 	}
 	d.Keys, d.DropKeys = diffMap(old.Keys, new.Keys)
 	d.Namespaces, d.DropNamespaces = diffMap(old.Namespaces, new.Namespaces)
-	if !changed && len(d.Keys)+len(d.DropKeys)+len(d.Namespaces)+len(d.DropNamespaces) == 0 {
+	d.Revoked, d.DropRevoked = diffMap(old.Revoked, new.Revoked)
+	if !changed && len(d.Revoked)+len(d.DropRevoked)+len(d.Keys)+len(d.DropKeys)+len(d.Namespaces)+len(d.DropNamespaces) == 0 {
 		return nil
 	}
 	return d

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
@@ -207,6 +206,15 @@ func oauthInvalid(text string) CreateToken400JSONResponse {
 	return CreateToken400JSONResponse{Error: "invalid_request", ErrorDescription: &text}
 }
 
+// RevokeToken ends a token; the answer is the same for one that is none.
+func (s *server) RevokeToken(gc context.Context, r RevokeTokenRequestObject) (RevokeTokenResponseObject, error) {
+	_, ctx := enter(gc)
+	if err := s.d.Auth.RevokeToken(ctx, r.Body.Token); err != nil {
+		return nil, err
+	}
+	return RevokeToken200Response{}, nil
+}
+
 // GetJwks shows the public keys.
 func (s *server) GetJwks(gc context.Context, _ GetJwksRequestObject) (GetJwksResponseObject, error) {
 	c, ctx := enter(gc)
@@ -216,7 +224,7 @@ func (s *server) GetJwks(gc context.Context, _ GetJwksRequestObject) (GetJwksRes
 	}
 	out := GetJwks200JSONResponse{Keys: []api.Jwk{}}
 	for _, k := range keys {
-		out.Keys = append(out.Keys, api.Jwk{Kid: k.KeyID, Kty: k.Type, Alg: k.Algorithm, Use: k.Use, Crv: &k.Curve, X: &k.X})
+		out.Keys = append(out.Keys, api.Jwk{Kid: k.KeyID, Kty: k.Type, Alg: k.Algorithm, Use: k.Use, Crv: some(k.Curve), X: some(k.X), N: some(k.N), E: some(k.E)})
 	}
 	c.gin.Header("Cache-Control", "public, max-age=300")
 	return out, nil

@@ -73,6 +73,9 @@ type system struct {
 	federation *federation.Service
 	dns        *txtRecords
 	work       work
+	// authAgain makes another control plane's auth.Service on the same database.
+	authAgain   func(t *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service
+	revocations auth.Revocations
 }
 
 // readyFleet is a data plane that takes everything at once.
@@ -186,6 +189,11 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
 		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+	s.revocations = ca
+	s.authAgain = func(_ *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service {
+		return auth.New(auth.Config{PasswordCost: quick, Algorithms: algorithms, KeyRotation: rotation}, auth.Deps{Store: authStore, Tenants: s.tenants,
+			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
+	}
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
 	s.fleet.source = s.source
 	check(t, s.auth.RotateKeys(t.Context()))

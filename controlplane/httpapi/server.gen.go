@@ -77,6 +77,9 @@ type ServerInterface interface {
 	// RefreshSession Exchange the refresh cookie for a new access token
 	// (POST /v1/auth/refresh)
 	RefreshSession(c *gin.Context, params RefreshSessionParams)
+	// RevokeToken Revoke a token
+	// (POST /v1/auth/revoke)
+	RevokeToken(c *gin.Context, params RevokeTokenParams)
 	// SignIn Sign in
 	// (POST /v1/auth/sign-in)
 	SignIn(c *gin.Context, params SignInParams)
@@ -1233,6 +1236,46 @@ func (siw *ServerInterfaceWrapper) RefreshSession(c *gin.Context) {
 	}
 
 	siw.Handler.RefreshSession(c, params)
+}
+
+// RevokeToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeToken(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RevokeTokenParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeToken(c, params)
 }
 
 // SignIn operation middleware
@@ -5425,6 +5468,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/auth/invitations/look-up", wrapper.LookUpInvitation)
 	router.POST(options.BaseURL+"/v1/auth/invitations/accept", wrapper.AcceptInvitation)
 	router.POST(options.BaseURL+"/v1/auth/token", wrapper.CreateToken)
+	router.POST(options.BaseURL+"/v1/auth/revoke", wrapper.RevokeToken)
 	router.GET(options.BaseURL+"/.well-known/jwks.json", wrapper.GetJwks)
 	router.GET(options.BaseURL+"/errors/:code", wrapper.GetErrorPage)
 	router.GET(options.BaseURL+"/v1/me", wrapper.GetMe)
@@ -6320,6 +6364,40 @@ type RefreshSessiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RefreshSessiondefaultApplicationProblemPlusJSONResponse) VisitRefreshSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeTokenRequestObject struct {
+	Params RevokeTokenParams
+	Body   *RevokeTokenFormdataRequestBody
+}
+
+type RevokeTokenResponseObject interface {
+	VisitRevokeTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeToken200Response struct {
+}
+
+func (response RevokeToken200Response) VisitRevokeTokenResponse(w http.ResponseWriter) error {
+	w.WriteHeader(200)
+	return nil
+}
+
+type RevokeTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -10156,6 +10234,9 @@ type StrictServerInterface interface {
 	// RefreshSession Exchange the refresh cookie for a new access token
 	// (POST /v1/auth/refresh)
 	RefreshSession(ctx context.Context, request RefreshSessionRequestObject) (RefreshSessionResponseObject, error)
+	// RevokeToken Revoke a token
+	// (POST /v1/auth/revoke)
+	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
 	// SignIn Sign in
 	// (POST /v1/auth/sign-in)
 	SignIn(ctx context.Context, request SignInRequestObject) (SignInResponseObject, error)
@@ -11158,6 +11239,43 @@ func (sh *strictHandler) RefreshSession(ctx *gin.Context, params RefreshSessionP
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(RefreshSessionResponseObject); ok {
 		if err := validResponse.VisitRefreshSessionResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeToken operation middleware
+func (sh *strictHandler) RevokeToken(ctx *gin.Context, params RevokeTokenParams) {
+	var request RevokeTokenRequestObject
+
+	request.Params = params
+
+	if err := ctx.Request.ParseForm(); err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	var body RevokeTokenFormdataRequestBody
+	if err := runtime.BindForm(&body, ctx.Request.Form, nil, nil); err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeToken(ctx, request.(RevokeTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RevokeTokenResponseObject); ok {
+		if err := validResponse.VisitRevokeTokenResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -17,7 +17,7 @@ type compiled struct {
 	snapshot   *Snapshot
 	principals map[string]*Principal
 	namespaces map[string]*namespace
-	tokens     map[string]TokenKey
+	tokens     map[string]tokenKey
 	hash       func() string // of the snapshot, made when it is asked for
 }
 
@@ -49,11 +49,16 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 		snapshot:   s,
 		principals: make(map[string]*Principal, len(s.Keys)),
 		namespaces: make(map[string]*namespace, len(s.Namespaces)),
-		tokens:     make(map[string]TokenKey, len(s.Tokens)),
+		tokens:     make(map[string]tokenKey, len(s.Tokens)),
 	}
 	c.hash = sync.OnceValue(s.Hash)
 	for _, t := range s.Tokens {
-		c.tokens[t.KID] = t
+		key, err := t.ready()
+		if err != nil {
+			e.cfg.Logger.Error("token key left out of the policy", "kid", t.KID, "err", err)
+			continue
+		}
+		c.tokens[t.KID] = key
 	}
 	for id, policy := range s.Namespaces {
 		ns := old.namespace(id)

@@ -16,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"github.com/golang-jwt/jwt/v5"
 )
 
@@ -252,7 +256,7 @@ func TestAuthenticateGRPC(t *testing.T) {
 
 func (f *fixture) token(kid string, key any, method jwt.SigningMethod, claims jwt.MapClaims) string {
 	tok := jwt.NewWithClaims(method, claims)
-	tok.Header["kid"] = kid
+	tok.Header["kid"], tok.Header["typ"] = kid, "at+jwt"
 	text, err := tok.SignedString(key)
 	if err != nil {
 		f.t.Fatal(err)
@@ -268,8 +272,40 @@ func TestToken(t *testing.T) {
 	with := func(k string, v any) jwt.MapClaims { c := good(); c[k] = v; return c }
 	public := f.tokens.Public().(ed25519.PublicKey)
 	_, stranger, _ := ed25519.GenerateKey(nil)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.snapshot.Tokens = append(f.snapshot.Tokens, TokenKey{KID: "r1", Algorithm: AlgorithmRS256, Public: x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey)},
+		TokenKey{KID: "bad", Algorithm: AlgorithmRS256, Public: []byte("x")})
+	f.apply(2)
+	headed := func(kid string, key any, method jwt.SigningMethod, header map[string]any) string {
+		tok := jwt.NewWithClaims(method, good())
+		tok.Header["kid"], tok.Header["typ"] = kid, "at+jwt"
+		for k, v := range header {
+			tok.Header[k] = v
+		}
+		text, err := tok.SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	jwk := map[string]any{"kty": "OKP", "crv": "Ed25519", "x": base64.RawURLEncoding.EncodeToString(stranger.Public().(ed25519.PublicKey))}
 	for _, c := range []struct{ name, text, code string }{
 		{"good", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, good()), ""},
+		{"good RS256", f.token("r1", rsaKey, jwt.SigningMethodRS256, good()), ""},
+		{"RS256 by the kid of EdDSA", f.token("k1", rsaKey, jwt.SigningMethodRS256, good()), CodeTokenInvalid},
+		{"EdDSA by the kid of RS256", f.token("r1", f.tokens, jwt.SigningMethodEdDSA, good()), CodeTokenInvalid},
+		{"PS256", f.token("r1", rsaKey, jwt.SigningMethodPS256, good()), CodeTokenInvalid},
+		{"RSA public key as HMAC secret", f.token("r1", x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey), jwt.SigningMethodHS256, good()), CodeTokenInvalid},
+		{"key that fits no algorithm", f.token("bad", rsaKey, jwt.SigningMethodRS256, good()), CodeTokenInvalid},
+		{"type JWT", headed("k1", f.tokens, jwt.SigningMethodEdDSA, map[string]any{"typ": "JWT"}), CodeTokenInvalid},
+		{"critical header", headed("k1", f.tokens, jwt.SigningMethodEdDSA, map[string]any{"crit": []string{"exp"}}), CodeTokenInvalid},
+		{"embedded jwk", headed("", stranger, jwt.SigningMethodEdDSA, map[string]any{"jwk": jwk, "jku": "http://127.0.0.1/x", "x5u": "http://127.0.0.1/x"}), CodeTokenInvalid},
+		{"kid is a path", headed("../k1", f.tokens, jwt.SigningMethodEdDSA, nil), CodeTokenInvalid},
+		{"not yet valid", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, with("nbf", testNow.Add(time.Minute).Unix())), CodeTokenInvalid},
+		{"issued in the future", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, with("iat", testNow.Add(time.Minute).Unix())), CodeTokenInvalid},
 		{"control audience", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, with("aud", "control")), CodeTokenInvalid},
 		{"other issuer", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, with("iss", "other")), CodeTokenInvalid},
 		{"expired", f.token("k1", f.tokens, jwt.SigningMethodEdDSA, with("exp", testNow.Add(-time.Minute).Unix())), CodeTokenInvalid},
@@ -306,6 +342,47 @@ func TestToken(t *testing.T) {
 			}
 			f.now = testNow
 		})
+	}
+}
+
+// A revoked token is over, on open connections and for requests that wait, too;
+// the key and its other tokens go on. Case B150.
+func TestOWASP_API2_revokedToken(t *testing.T) {
+	f := newFixture(t)
+	token := func(id string) string {
+		return f.token("k1", f.tokens, jwt.SigningMethodEdDSA, jwt.MapClaims{"iss": "sluice", "aud": "data", "key_id": "slk_a", "jti": id, "exp": testNow.Add(time.Minute).Unix()})
+	}
+	enter := func(id string) (*Principal, error) {
+		return f.AuthenticateGRPC(GRPCRequest{Authorization: "Bearer " + token(id), Remote: testRemote})
+	}
+	one, err := enter("jti_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parked, err := one.In("", testRemote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parked.Topic("orders", OperationSub); err != nil || parked.Still() != nil {
+		t.Fatal("a fresh token is refused", err)
+	}
+	called := 0
+	f.OnChange(func() { called++ })
+	f.delta(1, 2, &Delta{Revoked: map[string]int64{"jti_1": testNow.Add(time.Minute).Unix()}})
+	if one.Live() || parked.Still() == nil || called != 1 {
+		t.Errorf("live %v, still %v, told %d times", one.Live(), parked.Still(), called)
+	}
+	_, err = enter("jti_1")
+	wantCode(t, err, CodeTokenInvalid)
+	if _, err := enter("jti_2"); err != nil || !f.principal("slk_a").Live() {
+		t.Errorf("another token or the key itself: %v", err)
+	}
+	f.reopen() // from disk
+	_, err = enter("jti_1")
+	wantCode(t, err, CodeTokenInvalid)
+	f.delta(2, 3, &Delta{DropRevoked: []string{"jti_1"}})
+	if n := len(f.current.Load().snapshot.Revoked); n != 0 {
+		t.Errorf("%d revoked tokens are kept after their time", n)
 	}
 }
 

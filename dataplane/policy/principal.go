@@ -51,11 +51,15 @@ func (p *Principal) Live() bool {
 	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
 		return false
 	}
+	current := p.engine.current.Load()
 	key := p
 	if p.token != nil {
+		if _, revoked := current.snapshot.Revoked[p.tokenID]; revoked {
+			return false
+		}
 		key = p.token
 	}
-	return !key.revoked && !key.disabled && p.engine.current.Load().principals[p.id] == key
+	return !key.revoked && !key.disabled && current.principals[p.id] == key
 }
 
 // admit checks what may be told only to a caller who proved the secret.

@@ -16,16 +16,19 @@ import (
 // Snapshot is everything a name server or broker must know of all tenants on
 // its cluster. The control plane builds it; see Seal for how it travels.
 type Snapshot struct {
-	Issuer     string               `json:"issuer,omitempty"` // "iss" that message-path tokens must carry
-	Tokens     []TokenKey           `json:"tokens,omitempty"` // public keys that message-path tokens may be signed with
-	Keys       map[string]Key       `json:"keys,omitempty"`   // by key id
+	Issuer     string               `json:"issuer,omitempty"`  // "iss" that message-path tokens must carry
+	Tokens     []TokenKey           `json:"tokens,omitempty"`  // public keys that message-path tokens may be signed with
+	Revoked    map[string]int64     `json:"revoked,omitempty"` // ids of tokens that are refused, with the second at which they expire
+	Keys       map[string]Key       `json:"keys,omitempty"`    // by key id
 	Namespaces map[string]Namespace `json:"namespaces,omitempty"`
 }
 
-// TokenKey is one public key of the control plane's JWKS.
+// TokenKey is one public key of the control plane's JWKS. It proves tokens of
+// its algorithm and no other.
 type TokenKey struct {
-	KID    string            `json:"kid"`
-	Public ed25519.PublicKey `json:"public"`
+	KID       string `json:"kid"`
+	Algorithm string `json:"alg,omitempty"` // empty: AlgorithmEdDSA
+	Public    []byte `json:"public"`        // Ed25519: 32 bytes; RSA: PKCS #1
 }
 
 // Key is an API key. A revoked or disabled key stays as long as its owner may
@@ -79,6 +82,8 @@ type Topic struct {
 type Delta struct {
 	Issuer         *string              `json:"issuer,omitempty"`
 	Tokens         *[]TokenKey          `json:"tokens,omitempty"`
+	Revoked        map[string]int64     `json:"revoked,omitempty"` // added
+	DropRevoked    []string             `json:"drop_revoked,omitempty"`
 	Keys           map[string]Key       `json:"keys,omitempty"` // added or replaced
 	DropKeys       []string             `json:"drop_keys,omitempty"`
 	Namespaces     map[string]Namespace `json:"namespaces,omitempty"` // added or replaced
@@ -87,7 +92,7 @@ type Delta struct {
 
 // apply returns a new snapshot; s is not changed.
 func (s *Snapshot) apply(d *Delta) *Snapshot {
-	n := &Snapshot{Issuer: s.Issuer, Tokens: s.Tokens, Keys: maps.Clone(s.Keys), Namespaces: maps.Clone(s.Namespaces)}
+	n := &Snapshot{Issuer: s.Issuer, Tokens: s.Tokens, Revoked: s.Revoked, Keys: maps.Clone(s.Keys), Namespaces: maps.Clone(s.Namespaces)}
 	if n.Keys == nil {
 		n.Keys = map[string]Key{}
 	}
@@ -99,6 +104,14 @@ func (s *Snapshot) apply(d *Delta) *Snapshot {
 	}
 	if d.Tokens != nil {
 		n.Tokens = *d.Tokens
+	}
+	if len(d.Revoked)+len(d.DropRevoked) > 0 {
+		n.Revoked = map[string]int64{}
+		maps.Copy(n.Revoked, s.Revoked)
+		for _, id := range d.DropRevoked {
+			delete(n.Revoked, id)
+		}
+		maps.Copy(n.Revoked, d.Revoked)
 	}
 	for _, id := range d.DropKeys {
 		delete(n.Keys, id)

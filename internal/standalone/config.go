@@ -52,6 +52,7 @@ type Config struct {
 	CollectInterval time.Duration
 	MailsPerHour    int64
 	MasterKeys      string
+	TokenAlgorithms string
 	LogLevel        string
 	SSONetworks     string
 
@@ -140,6 +141,7 @@ func (c *Config) Settings() []*Setting {
 		{"advertise", "advertise", "host that clients are told (default: the listener's)", &c.Advertise},
 		{"db", "db", "sqlite:<path> or mysql://user:password@host:port/name (default: sqlite:<data>/control.db)", &c.DB},
 		{"master_keys", "master-keys", "master keys, the one in force first: file:<path>, env:<variable> or command:<program>, by commas (default: env:SLUICE_MASTER_KEY if set, else file:<data>/master.key)", &c.MasterKeys},
+		{"token_algorithms", "", "algorithms that signing keys of access tokens are kept for, EdDSA and RS256 by commas; the first signs, so add one at the end before it becomes the first (default: EdDSA)", &c.TokenAlgorithms},
 		{"redis", "redis", "embedded, redis://… or rediss://…", &c.Redis},
 		{"mail", "mail", "file:<folder> or smtp://user:password@host:port (default: file:<data>/mail)", &c.Mail},
 		{"mail_from", "mail-from", "sender of mails", &c.MailFrom},

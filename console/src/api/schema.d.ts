@@ -303,6 +303,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke a token
+         * @description OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
+         */
+        post: operations["revokeToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/.well-known/jwks.json": {
         parameters: {
             query?: never;
@@ -2338,6 +2358,22 @@ export interface components {
             audience?: components["schemas"]["TokenAudience"];
             /** @description Taken for the sake of OAuth libraries; permissions always are those of the key. */
             scope?: string;
+        };
+        /**
+         * @description A token to revoke.
+         * @example {
+         *       "token": "slr_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4",
+         *       "token_type_hint": "refresh_token"
+         *     }
+         */
+        TokenRevocation: {
+            /**
+             * Format: password
+             * @description Access token or refresh token.
+             */
+            token: string;
+            /** @description Taken for the sake of OAuth libraries; the token itself says what it is. */
+            token_type_hint?: string;
         };
         /**
          * @description `control`: this API, needs a key with a control role. `data`: send and receive. Default `control`.
@@ -5152,6 +5188,32 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["OAuthError"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    revokeToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["TokenRevocation"];
+            };
+        };
+        responses: {
+            /** @description The token is no longer valid, or was none. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

@@ -81,7 +81,12 @@ func (s *server) fail(c *gin.Context, err error) {
 			h.Add("WWW-Authenticate", `Basic realm="sluice"`)
 		}
 	}
-	body, merr := json.Marshal(p)
+	var answer any = p
+	if ca.op != nil && ca.op.oauth && p.Status == http.StatusBadRequest { // RFC 6749 has a form of its own
+		h.Set("Content-Type", "application/json")
+		answer = api.OAuthError{Error: "invalid_request", ErrorDescription: &p.Detail}
+	}
+	body, merr := json.Marshal(answer)
 	if merr != nil {
 		s.d.Logger.Error("problem not encoded", "request_id", ca.requestID, "err", merr)
 	}

@@ -28,6 +28,7 @@ type operation struct {
 	stepUp     bool // a person must have proved lately who they are
 	withoutMFA bool // for people who must enrol a second factor first
 	openQuery  bool // others than we add parameters: unknown ones are ignored
+	oauth      bool // its body is a form and its errors are OAuth's
 	route      *routers.Route
 	query      map[string]bool // names of its query parameters
 }
@@ -55,6 +56,7 @@ func readOperations() (map[string]*operation, error) {
 				route: &routers.Route{Spec: doc, Server: server, Path: path, PathItem: item, Method: method, Operation: op}}
 			o.withoutMFA, _ = op.Extensions["x-without-mfa"].(bool)
 			o.openQuery, _ = op.Extensions["x-open-query"].(bool)
+			o.oauth = op.RequestBody != nil && op.RequestBody.Value.Content.Get("application/x-www-form-urlencoded") != nil
 			o.stepUp, _ = op.Extensions["x-step-up"].(bool)
 			for _, p := range op.Parameters {
 				if p.Value.In == openapi3.ParameterInQuery {

@@ -86,6 +86,7 @@ type APIKey struct {
 	Hint          string // last 4 characters of the secret
 	Sealed        []byte // the secret, sealed by the tenant's data key
 	Fingerprint   []byte // of the secret, by Keyring.Fingerprint
+	WorkloadID    ID     // workload identity that manages the key, whose secret nobody knows; empty: none
 	Status        Status
 	CreatedAt     time.Time
 	UpdatedAt     time.Time

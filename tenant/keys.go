@@ -69,7 +69,9 @@ func (s *Service) createKey(ctx context.Context, k APIKey, brought string) (APIK
 	if err := active(t); err != nil {
 		return k, "", err
 	}
-	k.MaxAge = t.Security.MaxKeyAge
+	if k.WorkloadID == "" { // else there is no secret that could grow old
+		k.MaxAge = t.Security.MaxKeyAge
+	}
 	if err := s.checkKey(ctx, k); err != nil {
 		return k, "", err
 	}
@@ -89,7 +91,9 @@ func (s *Service) createKey(ctx context.Context, k APIKey, brought string) (APIK
 	secret := brought
 	if brought == "" {
 		secret = NewSecret()
-		k.Hint = secret[len(secret)-4:]
+		if k.WorkloadID == "" {
+			k.Hint = secret[len(secret)-4:]
+		}
 	} else if err := CheckSecret("secret", brought); err != nil {
 		return k, "", err
 	}
@@ -139,6 +143,9 @@ func (s *Service) Keys(ctx context.Context, tenantID ID, f KeyFilter, p Page) ([
 // UpdateKey changes a key.
 func (s *Service) UpdateKey(ctx context.Context, tenantID, id ID, u KeyUpdate, want int64) (APIKey, error) {
 	return s.changeKey(ctx, tenantID, id, want, func(ctx context.Context, k *APIKey) error {
+		if err := managed(*k); err != nil {
+			return err
+		}
 		if k.RevokedAt != nil {
 			return errs.E(errs.Conflict, "key %s is revoked for ever; make another", id).WithReason("key_revoked")
 		}
@@ -170,6 +177,9 @@ func (s *Service) RevokeKey(ctx context.Context, tenantID, id ID, want int64) (A
 	if k.RevokedAt != nil {
 		return k, CheckRevision(want, k.Revision)
 	}
+	if err := managed(k); err != nil {
+		return k, err
+	}
 	return s.changeKey(ctx, tenantID, id, want, func(_ context.Context, k *APIKey) error {
 		if k.RevokedAt == nil {
 			now := s.time()
@@ -189,6 +199,9 @@ func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, in KeyRotate, 
 			return err
 		}
 		if err := CheckRevision(want, old.Revision); err != nil {
+			return err
+		}
+		if err := managed(old); err != nil {
 			return err
 		}
 		if state := old.State(now); state == KeyRevoked || state == KeyExpired || old.ReplacedBy != "" {
@@ -238,6 +251,9 @@ func (s *Service) DeleteKey(ctx context.Context, tenantID, id ID, want int64) (A
 			return err
 		}
 		if err := CheckRevision(want, k.Revision); err != nil {
+			return err
+		}
+		if err := managed(k); err != nil {
 			return err
 		}
 		out = k

@@ -80,6 +80,15 @@ type Store interface {
 	// TakeLeakReport reports whether this call removed it.
 	TakeLeakReport(ctx context.Context, id ID) (bool, error)
 
+	CreateWorkload(ctx context.Context, w WorkloadIdentity) error
+	// The reads of workload identities but WorkloadByID and WorkloadsOf fill in what their keys may.
+	Workload(ctx context.Context, tenantID, id ID) (WorkloadIdentity, error)
+	Workloads(ctx context.Context, tenantID ID, name string, p Page) ([]WorkloadIdentity, error)
+	WorkloadsOf(ctx context.Context, tenantID, serviceAccountID ID, p Page) ([]WorkloadIdentity, error)
+	WorkloadByID(ctx context.Context, id ID) (WorkloadIdentity, error)
+	UpdateWorkload(ctx context.Context, w WorkloadIdentity) error
+	DeleteWorkload(ctx context.Context, tenantID, id ID) error
+
 	CreateRule(ctx context.Context, r Rule) error
 	Rule(ctx context.Context, tenantID, namespaceID, id ID) (Rule, error)
 	Rules(ctx context.Context, tenantID, namespaceID ID, f RuleFilter, p Page) ([]Rule, error)

@@ -100,6 +100,11 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, tenantID, id ID, wan
 		if err := s.eachKey(ctx, KeyFilter{OwnerID: id}, tenantID, func(k APIKey) error { return s.deleteKey(ctx, t, k) }); err != nil {
 			return err
 		}
+		err = each(func(p Page) ([]WorkloadIdentity, error) { return s.store.WorkloadsOf(ctx, tenantID, id, p) }, func(w WorkloadIdentity) ID { return w.ID },
+			func(w WorkloadIdentity) error { return s.store.DeleteWorkload(ctx, tenantID, w.ID) })
+		if err != nil {
+			return err
+		}
 		if err := s.store.DeleteServiceAccount(ctx, tenantID, id); err != nil {
 			return err
 		}

@@ -694,13 +694,55 @@ func (e TokenAudience) Valid() bool {
 
 // Defines values for TokenRequestGrantType.
 const (
-	ClientCredentials TokenRequestGrantType = "client_credentials"
+	GrantClientCredentials TokenRequestGrantType = "client_credentials"
+	GrantTokenExchange     TokenRequestGrantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
 // Valid indicates whether the value is a known member of the TokenRequestGrantType enum.
 func (e TokenRequestGrantType) Valid() bool {
 	switch e {
-	case ClientCredentials:
+	case GrantClientCredentials:
+		return true
+	case GrantTokenExchange:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TokenRequestRequestedTokenType.
+const (
+	RequestedAccessToken TokenRequestRequestedTokenType = "urn:ietf:params:oauth:token-type:access_token"
+	RequestedJwt         TokenRequestRequestedTokenType = "urn:ietf:params:oauth:token-type:jwt"
+)
+
+// Valid indicates whether the value is a known member of the TokenRequestRequestedTokenType enum.
+func (e TokenRequestRequestedTokenType) Valid() bool {
+	switch e {
+	case RequestedAccessToken:
+		return true
+	case RequestedJwt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TokenRequestSubjectTokenType.
+const (
+	SubjectAccessToken TokenRequestSubjectTokenType = "urn:ietf:params:oauth:token-type:access_token"
+	SubjectIdToken     TokenRequestSubjectTokenType = "urn:ietf:params:oauth:token-type:id_token"
+	SubjectJwt         TokenRequestSubjectTokenType = "urn:ietf:params:oauth:token-type:jwt"
+)
+
+// Valid indicates whether the value is a known member of the TokenRequestSubjectTokenType enum.
+func (e TokenRequestSubjectTokenType) Valid() bool {
+	switch e {
+	case SubjectAccessToken:
+		return true
+	case SubjectIdToken:
+		return true
+	case SubjectJwt:
 		return true
 	default:
 		return false
@@ -833,6 +875,11 @@ type AccessToken struct {
 
 	// ExpiresIn Seconds until the token ends.
 	ExpiresIn int32 `json:"expires_in"`
+
+	// IssuedTokenType With token exchange.
+	//
+	// Example: urn:ietf:params:oauth:token-type:access_token
+	IssuedTokenType *string `json:"issued_token_type,omitempty"`
 
 	// TokenType Always `Bearer`.
 	TokenType AccessTokenTokenType `json:"token_type"`
@@ -1187,6 +1234,11 @@ type ApiKey struct {
 	//
 	// Example: 2026-09-01T08:00:00.000Z
 	UpdatedAt Time `json:"updated_at"`
+
+	// WorkloadIdentityId Workload identity id.
+	//
+	// Example: wid_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	WorkloadIdentityId *WorkloadIdentityId `json:"workload_identity_id,omitempty"`
 }
 
 // ApiKeyCreate A new key. `owner_id` defaults to the caller. It needs at least one scope or a control role. Where the tenant limits the age of keys (`security.max_key_age`), `expires_at` is needed and lies within that age.
@@ -1613,6 +1665,16 @@ type ChainHead struct {
 //
 // Example: 203.0.113.0/24
 type Cidr = string
+
+// ClaimConditions Claims that tokens must have besides. Of a list one must fit.
+//
+// Example: {"ref":"refs/heads/main"}
+type ClaimConditions map[string]ClaimPattern
+
+// ClaimPattern What a claim must be, or how it must begin, with `*` at its end. Never `*` alone.
+//
+// Example: repo:acme/checkout:*
+type ClaimPattern = string
 
 // ClientConfig Ready text for one client.
 //
@@ -4110,30 +4172,45 @@ type Time = Timestamp
 // TokenAudience `control`: this API, needs a key with a control role. `data`: send and receive. Default `control`.
 type TokenAudience string
 
-// TokenRequest OAuth 2 client credentials: an API key.
+// TokenRequest OAuth 2 client credentials: an API key. Or token exchange (RFC 8693): a token for a workload identity.
 //
 // Example: {"audience":"data","client_id":"slk_7Qm2XvN4kPz9Rt3Lc8Wd","client_secret":"sls_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4","grant_type":"client_credentials"}
 type TokenRequest struct {
 	// Audience `control`: this API, needs a key with a control role. `data`: send and receive. Default `control`.
 	Audience *TokenAudience `json:"audience,omitempty"`
 
-	// ClientId API key id; it is the AccessKey of SDKs.
+	// ClientId API key id; with token exchange the id of the workload identity.
 	//
 	// Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
-	ClientId *ApiKeyId `json:"client_id,omitempty"`
+	ClientId *string `json:"client_id,omitempty"`
 
 	// ClientSecret Secret of the key. Left out when both come by HTTP Basic.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
-	// GrantType The only grant.
+	// GrantType How the caller shows who it is.
 	GrantType TokenRequestGrantType `json:"grant_type"`
+
+	// RequestedTokenType With token exchange; the answer is a JWT either way.
+	RequestedTokenType *TokenRequestRequestedTokenType `json:"requested_token_type,omitempty"`
 
 	// Scope Taken for the sake of OAuth libraries; permissions always are those of the key.
 	Scope *string `json:"scope,omitempty"`
+
+	// SubjectToken With token exchange, the JWT that the issuer gave the program.
+	SubjectToken *string `json:"subject_token,omitempty"`
+
+	// SubjectTokenType With token exchange; all are read as JWT.
+	SubjectTokenType *TokenRequestSubjectTokenType `json:"subject_token_type,omitempty"`
 }
 
-// TokenRequestGrantType The only grant.
+// TokenRequestGrantType How the caller shows who it is.
 type TokenRequestGrantType string
+
+// TokenRequestRequestedTokenType With token exchange; the answer is a JWT either way.
+type TokenRequestRequestedTokenType string
+
+// TokenRequestSubjectTokenType With token exchange; all are read as JWT.
+type TokenRequestSubjectTokenType string
 
 // TokenRevocation A token to revoke.
 //
@@ -4650,6 +4727,190 @@ type VerifyIdentityDomain struct {
 	Domain DomainName `json:"domain"`
 }
 
+// WorkloadIdentity Lets programs that another issuer vouches for act for a service account.
+//
+// Example: {"audience":"https://sluice.example.com","conditions":{"ref":"refs/heads/main"},"control_role":"developer","created_at":"2026-09-01T08:00:00.000Z","enabled":true,"id":"wid_01JAB3CD4EF5GH6JK7MN8PQ9RS","issuer":"https://token.actions.githubusercontent.com","key_id":"slk_7Qm2XvN4kPz9Rt3Lc8Wd","max_ttl":"15m","name":"deploy","revision":2,"scopes":[],"service_account_id":"sa_01JAB3CD4EF5GH6JK7MN8PQ9RS","subject":"repo:acme/checkout:*","updated_at":"2026-09-01T08:00:01.250Z"}
+type WorkloadIdentity struct {
+	// Audience The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+	//
+	// Example: https://sluice.example.com
+	Audience string `json:"audience"`
+
+	// Conditions Claims that tokens must have besides. Of a list one must fit.
+	//
+	// Example: {"ref":"refs/heads/main"}
+	Conditions ClaimConditions `json:"conditions"`
+
+	// ControlRole Lets an API key use this API by HTTP Basic. Never more than the owner's own role.
+	ControlRole *ControlRole `json:"control_role,omitempty"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Enabled Tokens are exchanged; those that are out work.
+	Enabled bool `json:"enabled"`
+
+	// Id Workload identity id.
+	//
+	// Example: wid_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id WorkloadIdentityId `json:"id"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer OidcIssuer `json:"issuer"`
+
+	// KeyId API key id; it is the AccessKey of SDKs.
+	//
+	// Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
+	KeyId ApiKeyId `json:"key_id"`
+
+	// MaxTtl How long our tokens live, 1m to 15m.
+	//
+	// Example: 15m
+	MaxTtl WorkloadTTL `json:"max_ttl"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Scopes As those of an API key.
+	Scopes []ApiKeyScope `json:"scopes"`
+
+	// ServiceAccountId Service account id.
+	//
+	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	ServiceAccountId ServiceAccountId `json:"service_account_id"`
+
+	// Subject What a claim must be, or how it must begin, with `*` at its end. Never `*` alone.
+	//
+	// Example: repo:acme/checkout:*
+	Subject ClaimPattern `json:"subject"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// WorkloadIdentityCreate A new workload identity; the name is unique in the tenant. It needs at least one scope or a control role.
+//
+// Example: {"audience":"https://sluice.example.com","control_role":"developer","issuer":"https://token.actions.githubusercontent.com","name":"deploy","service_account_id":"sa_01JAB3CD4EF5GH6JK7MN8PQ9RS","subject":"repo:acme/checkout:*"}
+type WorkloadIdentityCreate struct {
+	// Audience The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+	//
+	// Example: https://sluice.example.com
+	Audience string `json:"audience"`
+
+	// Conditions Claims that tokens must have besides. Of a list one must fit.
+	//
+	// Example: {"ref":"refs/heads/main"}
+	Conditions *ClaimConditions `json:"conditions,omitempty"`
+
+	// ControlRole Lets an API key use this API by HTTP Basic. Never more than the owner's own role.
+	ControlRole *ControlRole `json:"control_role,omitempty"`
+
+	// Enabled Tokens are exchanged; those that are out work.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer OidcIssuer `json:"issuer"`
+
+	// MaxTtl How long our tokens live, 1m to 15m.
+	//
+	// Example: 15m
+	MaxTtl *WorkloadTTL `json:"max_ttl,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Scopes As those of an API key.
+	Scopes *[]ApiKeyScope `json:"scopes,omitempty"`
+
+	// ServiceAccountId Service account id.
+	//
+	// Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	ServiceAccountId ServiceAccountId `json:"service_account_id"`
+
+	// Subject What a claim must be, or how it must begin, with `*` at its end. Never `*` alone.
+	//
+	// Example: repo:acme/checkout:*
+	Subject ClaimPattern `json:"subject"`
+}
+
+// WorkloadIdentityId Workload identity id.
+//
+// Example: wid_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type WorkloadIdentityId = string
+
+// WorkloadIdentityList One page of WorkloadIdentity objects, in a stable order.
+type WorkloadIdentityList struct {
+	Items []WorkloadIdentity `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// WorkloadIdentityUpdate What to change.
+//
+// Example: {"enabled":false}
+type WorkloadIdentityUpdate struct {
+	// Audience The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+	//
+	// Example: https://sluice.example.com
+	Audience *string `json:"audience,omitempty"`
+
+	// Conditions Claims that tokens must have besides. Of a list one must fit.
+	//
+	// Example: {"ref":"refs/heads/main"}
+	Conditions *ClaimConditions `json:"conditions,omitempty"`
+
+	// Enabled Tokens are exchanged; those that are out work.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Issuer An https URL without user, query or fragment, exactly as the provider writes its issuer.
+	//
+	// Example: https://login.example.com
+	Issuer *OidcIssuer `json:"issuer,omitempty"`
+
+	// MaxTtl How long our tokens live, 1m to 15m.
+	//
+	// Example: 15m
+	MaxTtl *WorkloadTTL `json:"max_ttl,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name *DisplayName `json:"name,omitempty"`
+
+	// Scopes As those of an API key.
+	Scopes *[]ApiKeyScope `json:"scopes,omitempty"`
+
+	// Subject What a claim must be, or how it must begin, with `*` at its end. Never `*` alone.
+	//
+	// Example: repo:acme/checkout:*
+	Subject *ClaimPattern `json:"subject,omitempty"`
+}
+
+// WorkloadTTL How long our tokens live, 1m to 15m.
+//
+// Example: 15m
+type WorkloadTTL = string
+
 // AclParam Rule id.
 //
 // Example: acl_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -4790,6 +5051,11 @@ type UsageTopicParam = ReadableTopicName
 
 // WaitParam Example: 10s
 type WaitParam = string
+
+// WorkloadIdentityParam Workload identity id.
+//
+// Example: wid_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type WorkloadIdentityParam = WorkloadIdentityId
 
 // Failure RFC 9457 problem details.
 //
@@ -5705,6 +5971,45 @@ type GetUsageCsvParams struct {
 	ApiKeyId *UsageApiKeyParam `form:"api_key_id,omitempty" json:"api_key_id,omitempty"`
 }
 
+// ListWorkloadIdentitiesParams defines parameters for ListWorkloadIdentities.
+type ListWorkloadIdentitiesParams struct {
+	// Name Only the item with exactly this name.
+	Name *NameFilterParam `form:"name,omitempty" json:"name,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateWorkloadIdentityParams defines parameters for CreateWorkloadIdentity.
+type CreateWorkloadIdentityParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteWorkloadIdentityParams defines parameters for DeleteWorkloadIdentity.
+type DeleteWorkloadIdentityParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UpdateWorkloadIdentityParams defines parameters for UpdateWorkloadIdentity.
+type UpdateWorkloadIdentityParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
 // CreateApiKeyJSONRequestBody defines body for CreateApiKey for application/json ContentType.
 type CreateApiKeyJSONRequestBody = ApiKeyCreate
 
@@ -5846,530 +6151,562 @@ type UpdateTenantJSONRequestBody = TenantUpdate
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = TenantCreate
 
+// CreateWorkloadIdentityJSONRequestBody defines body for CreateWorkloadIdentity for application/json ContentType.
+type CreateWorkloadIdentityJSONRequestBody = WorkloadIdentityCreate
+
+// UpdateWorkloadIdentityJSONRequestBody defines body for UpdateWorkloadIdentity for application/json ContentType.
+type UpdateWorkloadIdentityJSONRequestBody = WorkloadIdentityUpdate
+
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Ldxo5lj/+r+jHd/d0ZxYw4Ef8OHN6ncTpdufltp3tmelkQVACNBQluiSMScb/++/oXqlKVaWCAttJ",
-	"und2z5mOQVTpcXXf93M/1wZiOhMRi5SsHX+ujRkNWAz/fC4ixSLVeMHlTEiuuIj0xwGTg5jP8M/aWzpl",
-	"RAki6Q0jaszIkIeMzKOAxc1avRaz3+c8ZkHtWMVzVq/JwZhNqX4Mu6XTWchqxzWqFB2MpyxSJ/DriE7Z",
-	"Xz/U5pKOWHMgbz7UavWaWs70WKliHo1qd3f12tk1HRXncz1mJGY3XHIRER6RQMz7ISO/z4VisuqMPtQ6",
-	"JS99LQbUvxEXVI2JGMIeRGxBRP+fbKCqvnHnpr2j1y1ndMDkzuTptPP70e3eot3/tKPEjA/kjojhYIqz",
-	"uqvXZjSmU6bMwZ0Owgv9QXGSl/OQER7oWXH994yqca1e02+uHdd4sHK2/xGzYe249v92UorZwW/lzukg",
-	"PA9gh05n/BVblrz/9OKcTNjycaYALzazeC6keiMiNS6ZyHMasiigMZnqQZpQ3l8/b5IXbEjnoTqGU4zn",
-	"UcSjERERS2b7+5zFy3S68Oua/0g7rc5Bo3VU06ejFIv1z/+30/qt1Tj6+Llz1/i+9Vu7cfTxX+3fWo3O",
-	"xyf/4aW3F/Hych6VLWLMBhPCbli8VGMejepkxuIpl5r2JaFRAGRPJVFC1OHvwZhGI0YiAePLVhXEy248",
-	"jzLrCnBnasdDGkqWTLUvRMhoBHN9GYtpyUyvFI1VnfBoEM4DFpS9eBiLaeatQxFPqdJTooo1FJ8y7y79",
-	"GFNetkmvWTRKb+aMxVwEMjlp0gvostckp4pMhVSkXd9vtewoQokmRSZV2YRH+sW1qhT6XnM0mKuZtZjP",
-	"npVdlfczzVbVQpCAT1kEZ1on/xQ8YgHpLwklAzGdUj0zdjsLRcCSs/HPVMxn3f4yM1mu2FRWmvULO4fa",
-	"Xb02pbfn+MtOcho0jql++Dziv8+Z+Vpf37t6Taol3Ah9mjW78DKaFpGcT1lMYMJEz76EVcCArbkFzEEL",
-	"LziK84BNZ0KxaLAsZ16v2EyRoYhJZ4+Mm0RLGqmln2ZoC67GQGDwiaEaMmJKGqEYS0VoJBcsJnREeXRC",
-	"9lpHZDHW0lKNqdJcRnMcWSd7nQ4+j+p7yuICEaKMTnfCmX3jFVuW8KP9YWvQGu6yxkHQ6jf26P5u42jY",
-	"6jcOhrv9Q9oedIJdfbum9BavTO24s79fr015ZP9uZ1jZbx8+3HbajQ8fbp+effwvP/s6D1ikuFpexOKG",
-	"Bywu2Vk7jMzMuEcREPnJGFFxPnxD1aBMUGgtwzKPRK+AA9OfGH7KJZkyGgF1nCTHpk8UKGCv3Sk/u2ED",
-	"Xl8r00R2QRNxT6WTOYbvP3z4y78+1FCstOvto7sPtRJhch7dcAXqS9k5JAMe5wCSx5utf8Om/VKieC+B",
-	"DvTmUzKFkQ8/Jf0SO5khfUkHSpTN54oNRBSQIYx5lP1JZmBmpNnTSx6q0i16F4VLoEPNyJFnsFs6UPAp",
-	"l1numRMI8J+qM9MmQEiXCb98a1XVkokl35fvUyS33qfk6WafLuiIXfFPZZP5SSzIlEZL2CVJKIr6sn2Z",
-	"0RHrSv6J+dWf/VY91Up4pHY7eDv5dD6tHbdbrRawTPNncgt5pNiIxcl0r8WEld3CXsRuVRfmofSwXqK8",
-	"0BEjfTYUMVs5e/hV5bNNpoOTi9mQ366iNzBTkAX22YhHVvZxWTopeGZmQg4/a5stK5Eyp41/0ManVuOo",
-	"2yiTMpeMBrQfsmttKJVMHb6DudeJiAlF/eI7SWKm4qX+KGA0aIRMv5mAyVVCuPDd1rSbmWtyn65YfMMH",
-	"7HQwEPNIlTIgGEQojnoUFpSdiLlfVwxMitJpSflYEsM8285DiuciKLvmv1qhDOQvCY0ZYbcooQMtmVFV",
-	"tpL1ahbehu+esX/88svf+3+/Ovj19qp/flpCwQOtXpfQb6e1d+ijyispzuK4VJz8OkbWnag8IVMkEn0R",
-	"LAmPsnOlgwGTshuwiLOgZIpMv2vlHfNO8VzKOSufozBKqyTfX758To46radPsnMbKzWTxzs7oRjxqGk+",
-	"bw7AkPPNk0tZNsvd0lleKapWyhrUvfkoauT37uBNK/r77eGnX0rmI/WjVxLo+n28FmXaYxTUtbW91vJV",
-	"Yhu7txrDexQ+luVfYCOu9PwYVYVLYnxAZTtBZ7w7YcsucI0tPD8wlequiBMymCsSiEUE5vaYEbDpHVcQ",
-	"CjlrAhifEDh+HtqNYfwD5cZxuomDjJl8QiLGAkl6iQuxy4NeudMCDedtDGWY4jrtL51mMp9VWqidcG1b",
-	"/Q8mVf0O4pHPZ2UHHonFw15TM7/yu5puGFzKzY7T3uP76B+/Uq5WaM+hiEZ6txaUowekp7nmXDZnYypZ",
-	"T38VMnrDSG/GooBHo55RU430AN8kbvhBS6LrJDWdJ2ymCONgMy9oKWPQL/fr5LWWzLD8NvztCpasxQy2",
-	"8r9+azf2P+I/D1pP5H/4PesxkzMRSQZuspeUh/OY6X8OMDii/0lns5BjWGBnFot+yKb/9U+JMYKKKjj+",
-	"Ct/oi2egO2lIeajJt6fVkR6RdCnJYrxswhGaZ6H/X6sLqNMXae10rsakg1qSOZ+MxPxs1Q00I45rbPnz",
-	"uP/jgL/jP798/+m8/Zafy/Opmv3j+fnB+VTenketJtttNQedUFsddB5wFg0YXguK/kkeM9nVp3oEElQ/",
-	"uWt2+xmjsbaM6rVZLGYsVhw3OzsLX5zn51+vm8VTc2ewToZNWHRqB99lJ+o3/yWZR4qHqZ5JWBSA4VNu",
-	"FB6tswmzG1KImYQLfdA93CdgAyzST/rNbt1HH9NJxfpv2a3MvC2zZmfn0kdiHEtPEslKxD7+xciAhiGL",
-	"IcqwMJr4kkzpkgTCeDORuTnWV51oSUloRGgQxEzKxLHGY/Cq6oeh1A2ZJDQMkTM7pMoDvepw0n36KmjR",
-	"X6a7/b8dDV4vLljnUv2jVq9NeBSkSoWj9Y2FFoGa3uDiytrxb3pVAx6woNtf6iEDARuUjNFE8P5Z7e5j",
-	"vSYWEYu7+HLabbV/Pn22+/zF3tnL/R9/Ovj51dM3bw8vfjm6vCpStf5NeVQMbNO53/GV8rcV6y3cBdyA",
-	"dcE7PNhXeuyd3SNvpNeoQXq2InaCKlJE3qvobnCpwWZIB4mlnpLQlE6YJFwRKZrkLbthMWHTmUIJUSV0",
-	"YRf2LjnCu1zA4s49ywJZ62+cJZ/AP9ITWX3pQKGB7a9bZ1vyqszGrLprr8zxeXZOP1pPzuweVwQ9MJY5",
-	"pDSPMy6yiXrttqFHN25oDKqG/pl98+nFOcYS7AdvzFOc2b3mUvm5AbiqxJDYkSYcLpvkFL/Th91nRI5F",
-	"rDQpwcHC0UvFw5CMtTpBScRulQ3A5i6SJYCNKMFHADl322b+ssyJw0xWHWdKiN5dS4gCGSHN3oziHrj8",
-	"am18/gUMjjO3ct3PtD2XhJT1LzUnNnelWjqAuz/pa+vu1P0bFvq3SE8AOWOiHH8nCQo4bRWpWIQk5FJp",
-	"joE6pb60kDyhf4eiJBIxGYsFiWgci4WROEZFRM/RFP6QJ0QyRnqng/BsOGQD1cvJnwEPYrg27VYT/n/n",
-	"UK9nEDOqWNAFhcAkAjRa7evW4XGrddxqNVut1j9qeV1PPxreolUnFunLByKGDsJVMqaetaKOa272SF7I",
-	"gQj76OrDM7qc6sNr/AXoi0cDPqNh7bj2F3AOSDGPB1l/AUbBQJVBO0DvhOhLFt+woJv5HgyE2nEtZjSA",
-	"yzafBat2pt3s7Lf+URSbZp8LkhP1BpZqDkggXGIoDrjKsdYcKsuM5zzwcgn3SNeoldoOzCvya+IrztC7",
-	"lArWXjIkSld1rT69yrc4T18bGOd5BaDSCRSYTv4oEtpdP5MLM/QuQ9prl32RjL1z78Da313aoXfuPVln",
-	"kZtxd+51Wv0LfMsVjs7dqiqn71NVcq4YQ4PuvjlbkR5C5ojr5qJmiT9ZV+YWZWbtbFeJOHgOvwTDMAgg",
-	"GZGGFw6PMLkvOf4AqXiaJeT4dp7PPiiPfCjuFbKhImKutmNgaZbOfqtSms43zq8egpOke7IHJrn5o11p",
-	"f/4IbCd3sbe6xCUX0OqPXlcMRFEcU6lOuDIWOwusec9knVAgcf1fsK8zP6EkFiHLWpVgEcP1MEmL+FBt",
-	"FrrGzoQtuzaSY95WQ20VXIZoyeunA2tCv2E1ewiXHTxbvmLLK/OG5LPT5FXJR5f4zuTvK/PydIDIDnhh",
-	"p5Nus/RaCGD19WMxYbEkCzEPgxL3He66wxIdr4bZkphRmfoXNdNZrWQSiD1KcvX+GdHmifHkBCzGpGpr",
-	"FqzTVYtePjvZz4WU0vrW9o1dnY9SA7O/hEeaCFmkWITxiYLz4l7Gjl1YZhXJ1Eru2FnCSPNyDM4I7oE5",
-	"CXyqrBMWSga5Zmgzwu0wnxYvGfl+CP43e7nwyj0x4/Ugk6TItZHUJOdK/ytJbBQ3kI44FQpc+qPLi+dg",
-	"s/90fX2R8T3oWcDSo6XHPQlrPQ9W5qe70e815o/j29djf2s1jk4bP/386s3bi8b1/zT+8fFz5+DuP2r+",
-	"aVTxYYTWfVE3VKNoPzRG5f09E+FXc0qE7/APP6uhBMIOcFckoX0xV01yCeky+swL+TKS9JmNFKFFDV5e",
-	"ly6sDYkhyBLCuHAlZiEhYWpEiNGSjgmNbEi5nvhL0ckscwkzQPphqM9US6cJW0oQL72/9OA7yKS3Phdz",
-	"ZxSLaKSaxNxAvD3mJTgDx90dCE0f9m4pIXJ+W1qZjiGrU4aTbpr/9PFzu1Pfa9396/u5jP8l6ZMSQn9S",
-	"RumXjkLhPW67rXDUx+ZQ63iKuFNprYFeKJS6WKuhnuZAm3XofX1YgnGMlDLiuWZ4nTcwEtAPLQiVk2Nw",
-	"tblpCiZGAR8ZxaKuzxk+SP11SQ5cGuRI15KKZhN9SEp58rGFrHGxws+/3ubwO/Gf0RjPLKHvzHRPCFcQ",
-	"fIaAObvlmCeZknAy84dL4LuPO7K6cp2kiGykWL9LmCX+pMtnpWac3VHkH671lgjnSDhcJDH+kI00cyHs",
-	"ZrvZae5md3pvf13QwdXzXXero/MDYZTIg/dgkW95fzCi3yTIpG0Qx4Yp7AzyfEYL06U8gWBPWvFgd0lv",
-	"W+4OZU31C7g1YLDfARW6021/fTfiH8kKz25KNA/DYxJplp+Jb7u5LnqMVoVs7ljRnhqJhvlQ2/FS0ens",
-	"D2vM3/kuzVSrFsXdeyMitiRUEkoWY23VRnPUGSLQ3Kc0rFsROo+4SglvyFkYmCTr76d8EAup2fOURyKG",
-	"oSmjmccxiwbLXEJmu7PfarVauQyYowxTbvzwfetfUH6IdSOt+u7TMsUBOKfnziRqFwg/fZP13CQbxEw1",
-	"SS9ms5AOmDTJfD3gCPZTbQwlXygWhsgrtDVi6k+CnBWQWIpdG3K5T5gl4FKTbWojj7k+xNrRcPeVjbqA",
-	"9P1l2vnbzdu9ycWno0u1+3pw+GvgZAWP2WAi5qq2QUKA6xfuGNcEJh+gmqV52l80e14d03EKPXNcsI4K",
-	"gX3Q3ce6SXHVhpTiN6y2JmrTebioTe7IPt8zAoPRvS64cdY9A8eCr+ULB29S2ipa8fY7TPeQJGbDuWSB",
-	"SSqCED5hEQ6BMkHHL+H4RTZ3niJ9F2pjqdRW0TzWsjumA8XihLuYi5xhLeZ6uBqJh2NU8Jg42lhIperq",
-	"Taj2o/eSZX61wR5YjbhyoVM2N2TVzyBTxGqXeQ63mW6a4Zqb/XTzeFPMbsRko020v0hdbOvnd4m/ucSf",
-	"3KVcr6qLBJ6CjlQPXzDsrdIzYOhXDrQ5WUAmLygXLMPdqefYp8NZ6knVAtzrB4ivwe7cI8Q2Ycsm6dmV",
-	"9YjxsUubY41GEfgTMbeZKhIyzX60cWS8lDEUtWMKh2by2pRgMXP8MCTkU25qqo13bsKWknzfk2wwj7la",
-	"Nqf0Fi4PHbHekzrppbyyB05NxgLNXKOAhJxJ0F24zbcZsTU6R63T2m22mu32brO109nTe+nyYi0an1rR",
-	"2MrqIPfSGb6AmrBeeGfP/WUspmSRnM/EZHv2GdFsObGZTIbnEkY+vvV0Dx3hHobXxuL4y4iilM3mwyBC",
-	"wt3Rdy8hIBLw4RAtlB6ceQ98o879aZLTFOwAH65HS20i0jB9kiTTuVTGzRQxTSWRVm4GIoogCbBy/maW",
-	"8a+gBr1aUFjWPfJZLOajsbrCwXn+XO4bsYJ2RfLuiVHg9HXAhL9XbKm3+erFK+nJ4PXbFo6V5vf/rrDS",
-	"KsQyYNxjhjPQXPxKEQ2PulFaeAmUTLUODsPrSKamAjPj/dfGKOHq2DFw4ZdDMY8C8PjP+yHWC1u/dcjo",
-	"hAVVU27x8MxP0nUItbk47o1iLQwQwaZ3DFmO6GMfMyJCtDxGgkkiIrIQ8QQCedTC3xwcjk+s8Ca9luw1",
-	"MxzgmDD05lmUK8iKTj2dkYiYidgzd6imvsTDYTYVI5U5gevOvnZca+9Pi1bl5uw2+9Q1bHeepopvy1JK",
-	"CBMZ2RbOVZqIV4wwZfh2YQcfXD9Ap/9fah/vkdiEKh46VOup1iWkQxhQ8gFUkct9MmQ0fXz9YRvawv1e",
-	"DWTk7ISL0TXWN/IeuV65XKN0uW6h8qr13iOzM0M7X8WHaynUW/r8be64R99wci7dLS2Xb1cJV/JrIsi1",
-	"XG0Ef+FqI+RqLBaakQxY4oc2mR8KS28CRrhqkrMokLZ+C2wXOZ/WiRQ4TIs5SQY00no/isP+0sZ/8yqP",
-	"7J797fTNxeuzlvlv2/y3Y/67a/67l1eDZEYN2u3Ujw5WqUFXVm56qmxpRNANal1wIVMWb8Emr1g3qWNv",
-	"I19AIAtQF/zxZ3RRPUQQDUpkHVs4qYUDOwCCZrmYmV5PScgsdUmam7MuTvaHtP3+QC7bLxhp28LU/L9k",
-	"N5Zra+9leaaMtR2AEvSlC6lUqRpNyZRHc8VISJWndM0mqFbLJMiy0dQB9dRb+rx5OrWHUd6wGFL6kOHY",
-	"gedGnddKHA/ZCWYDYkmklFrFn8VCiYEIJeldvH/Wq5PeFf7nzenb0x/PkDBenF09vzx/dpYtpTK6Z2FB",
-	"mN1Sgm5iquTyr88cTUn+ypqCabVC/v7K1bhUBoNV5AZGHaNRm5h8MEY3pN47CUIYuQZ5FzmqsC3576Nt",
-	"gemYyv4AjKcT0sPH9oyYj9Lq2H+HTR8ibGrOeFPV5d/h1n+HW/8dbv13uPXPGm4tEX2gGg1Crp8FUGwg",
-	"/owxgLqcV7IB0bvppJ1DD5X/0YK8Zpe+zWjvPODqdKBEfO1FnAHYv4HSlhyNjP4nIN1da+XAsLQhsBgL",
-	"Es8j1AhNrr1rR88lAB2bb7omC1+vNEGmkEup2DTJVRWx36zW811TFzUwOc3ZsjC3CAewE0sff3bDopLY",
-	"Cea7g2omxZRBfCDgAbi5Y84KeWoD81s8nWuTwQ7AvqiUzGW8WtfBsWaiZhvXKWvVlTq7j87uwLTYjboP",
-	"zIC52PhdzH7fRJ1Lk6vzBg6NR8w8U4nZ6meawWbfbOnAtsrUQJVTmzYwAoh1ULnOSBomN0gSOZczFgXX",
-	"JgISBSRmcj5l+EFW+mfJx82op41PH12HWKt+sOv3h6VEV4RcT2Izekz21WsJtORFFsBqJY/OMh/926Fi",
-	"cXdM5dgose+GoNmvVDjHlEc/6Z9oTd1Tj+qUOCDjI/AaB7W9SV4bD3DiaOCSjABs5q7u4lBuoBVUl+wI",
-	"kPeAy7766bTR2T/Irdrg8KXLBpL98ewabEkJYc2fr969TZJ4+yGNJrJuMpCliBXERs23KHrqWO9bJywK",
-	"ZoJrgQ8JNVq/nUsm81urwFWoL01kt3cbE2FQSeHKSgutjJstrrixlTTqRGTcGyBjpjmhmMuEEnLwi1Qm",
-	"zUuYfiHhERnGIlJWsxqacCv0mPDXsZZEwp+LIK22RgjCenIXgMWB0DwxydmOKjACdCZpFDpahv7lioRy",
-	"BuS0t/A8YQsQDf28yFfn9jbJwdfv1RuuL0WK7oqR6TQ0ZKsCNYGDMzu9TYaeDTSVC/53sFdbB/e3aTHR",
-	"Ri5AR2SW73nanSp97nr5WvIqP27hKx6tex1ItsJTH0L9BiXYEUqOKKxb0Z6dv8Ng7qdYW7ZQPFr9rb3E",
-	"uRrntbqXI//12E1qnJNJrU8PoukUtQhgC4AdtYzlXnlBqZL9lXKD9AT+h8V8yMtauL2bq4GYGngx8FI2",
-	"SW/MaAAe1oWI1ZhMGJvxaHRsMmBuFQ60MdARvwH2mYebucH+eu1OHTrAQKc94Pe1o+HhQdA6bB8e7g2e",
-	"Bgf7R7QzZJS2Bvv7NGi19+luf7g3bPc7/Vb/sNMZBO394GDQ3u+3hq0WbR3WXIbX7mjxFSk6UGmlU+bU",
-	"AD8i8oahDHc0VxZbFiG1gu3DJQHfaTTSls8iFthArMD6iuzOrr60MYdhsQvNVWE7TYYuja2UWeKXi5gr",
-	"xaKK77U7vV7w64HOzvmwKIyALDEINH3EJs0qZhXAIfFNyd6sptjl1sFkTZp9JnmQqIBck6dk4TBHopNI",
-	"LKLa8W/FJB/zTeH0GA1ATjEah5zFJj2gepzX3flVeRT+GN1cibPI+pz9h5JY63Chb+Dus4AEYqp3oc/0",
-	"ZZfgxpB8FEFMUlPdGPRUixpwQnpaae3BzQdanGrVwPUy6O9r9doNZwsw1QN2w0K9g7V6rc/DUBOAz/Hw",
-	"TATLs2ggAv2393b09PSR+xjKJ6dEKhGzgGCnCEl6czU87Lk2DCWK3ao66fWpZAd7me8icOHEsEi4ezbJ",
-	"IHVJZ3w4aqg5DD7Iv4hM9pvHCW8SJsWQLMU8JmIB0AhkKjAHw2hWLJQM8gTyhdOa7dCAQekAhIf7wBPG",
-	"NA70Y0ZzrS1RSdqdQxLTKNBaGlfyWB/hQsSBrJOYzZiCuwOllJZdSoSajUSmkU1PhrLbs8gnxTidy3pm",
-	"VEr9Do8D06mH3+2UFcT/185fmw1IaGl3Dv3SOzVMiojU1uDTU6RhiKWjcCVpZDi3zRoZO2YE7KoxIvIB",
-	"h3vLInehrcYRbQw/fj7YW7U2w6Q3YG/XmHzKEvlkBLa+1ebaE8Wn+czIRxO4WXa5sbnp2isbGRI5mZI8",
-	"x5i8PpkCwb6iXXBxs6dvxvnFzUGKcgH1OBFTCxFPNME8P39xqS2iaZk5AiUx2XjVbuYmdAr0cdp4SRvD",
-	"5vHHz5367tHd9zu2j93u3ZMf/EQDEYbnIhpyD9O8ZDRYAvsD202TOoYkcrQw5CHrmnj0mIWhaMox9B2Q",
-	"ioYhRrtDGo3mdAS+uJCv93/OIwAWJ87zkPd1Icg0FiHAp9X+/u79Zff04rz76uzv3auz55dn13poxGcz",
-	"E26e8wEjkmlZpJ9FvoP/fPchKropnYWsbc0M25K0Zk5PUIvD5kj4djvZkKLvYDqlUSBtuuDEKBiw2STG",
-	"Y4D4gNeuT/d2zUWB5722o+/naoETKlkIriOeRxZZrhiB8pylD2AMdplHic5lDhZ2A8ONpL90Yr4ZCDxM",
-	"EMEvY83XA8HS1I9UBKWH56em4uwtefmmjAgFs1iMYjo1QD7WtVdHiBgDAwQCBctdyJCHIQsIj9aru7k8",
-	"1+T06w79psSGJ5XO2bv3Xu6WpRaPVqh319BociMc/BWj9cBd+Ce9oQ2LdWb/HsUz8MYv1RgcBRE2BtP8",
-	"waccPRcBu/IGlhIntcm6XYwZNg2N4bTBMW9cQVwSUMHzNmW2q0ZpmcSqZhYIX6U3hZKBCBhUhGRrMqB7",
-	"RXlzi8ODvQotDzOYlOm8vGfopJJ4mjmDqzlJsJpD+YBBa+ovMWntGZV8YBsGTNFfR6M0efY7qf+LFaZu",
-	"rDCY8iinvScq/So1/rmQ6jWPmN+1EvIocbLqpzRJT/+H9kMGin3v9zmFtrQ9EurT7tk2Rb260T6BY5NW",
-	"k/TmEVfdWcwHrIvIIDb1i8CHkMk91TMVkRoXcELq+oMe/nzG4h6iiTRJjwKGiftIVHg1dcip1izlfCpP",
-	"7MCeeU8KSAKBLKHnGZiU8jENh4Qu6BK1+08sFnUwYyBWq5+Sr/yhBkildtiq1WuZKcGHBtPE7h0oHvZD",
-	"u2UAnGQ/hH742oY3v+jCXBFiC3cgM9weQ+24tpt8qH9SO4b/dPcm5oPMCdSOa3s4uhhBTKBhVjrGcNRd",
-	"Yc1Vf5buyLocrXmk0DGS7lfln5jdLPbRVzQUozlD9mEoDgZnxVTxFPIBTWMTrQpnOidXeeLpuVb+CZ66",
-	"16Xg3Fak4jromP2ljQQ4QdSEaIoe7iIVVTvtHCvFQzETdpbqnLBDH+7++eaQp0D7dwmblkqW5kdjqR0Z",
-	"6EFN0lNC0RAYS45x5DgUMBIunSbGTLMeO8zyH/u3Zq15NqI3L2SKddUYHBNrkibMi2vHtfdXL0AdiWiY",
-	"mJ3QyC/7gFxVP0wBwrZ/fP71EcS4iOFF3YCP9OvAZgtphCbPLIy6w5iltNQXYmK+6k+6eqO6rSNoMWX3",
-	"rd3y7RtQBG5WsaiwcITVAsTpYa656XbcXXLehQIXff5Jd35m6VmbB/4UUaSUavM0NFM1PddqF56wiee4",
-	"8it5AZ87yQ+g1CeMOrmLmWvUWaXx7TraXsvndk/IZU0QJ6SRDYFnSGldrzw+YM+EmOBvNaFV23ZDclsx",
-	"WtPRE9o/JmTm2/909fll1Yt0bcnPkoSdo5/fonjyVRyIqBGxEYWqtlKwOWy/uHtIcKYnUPevBRLpswHV",
-	"inQ/FgvJYklCIZkZRmhf3DDS+d/93TxAZQFi7jCLYFsVYO65c21zbqmrd2Sv034KukX29citc17Vj59L",
-	"9IYX2ezyfDEbS4x2EOb6MLJvewdVI/bSLFifmP5xzvL3tRnkTuh/P3y4bbUaHz7ctl9++HD79OXHv/gn",
-	"5+RA+05XG4laE58xMQsZ+LWLPvu6/hhTd4gpIbGNCZ0Sm1gEcxv7rg7gmi6k08KFfO9bnGdciQvvBQRg",
-	"yhaM4ZkTojlKHFH0CeuDkSZxg8fkNmo0PK7IbPdpt0f3ftYRuZdrCJom0zn/boAq2r5zvn3yw4cPzSf/",
-	"ZT75uHKsf+nzsqKrn8RcHyMWjsk6kWii19GgM3/hDnCJWB11IufadJek97Qz7tVJrz3ebU31P/Zbrans",
-	"Ncmp6d4N3iOu9FiT2yPzTtHa0844571trfDefm89tUd34yc/OH9NM3/J7HeyhCTOppR75PAbykPrBzkh",
-	"moHSmAVJNlrMRiYMNKAyd2dpQP97BT3sZUM0BYqX/12g8M/t+sHe3X+Xf9s+PLorX91zSL/bLtRBps5G",
-	"5P1AuHWZBYt45MHNsHu8SgDiQRR8NvCpTy7B+PdRILZYmAiDzMKSaBXYkgZ3m5khgBXsZG/m1f5Az2tv",
-	"+Oro9pfO9H+e9q/b0eXh4Nf9T3qgZ4s0TXhUz4D5fXVFEVTyLofKDvZWsVWIfgAb8aNi3/u46rgc76nZ",
-	"vE2fBQdZGKaOw0K9JMW+pha3mA4EnlFf8+1E4dxv3nqgkNqdp9A5r3182Dps+zZirNTMh2QuGXl/+TpJ",
-	"tz69OM8+Wf/ueGcn84KWP8nQOHn9IRTjibdEqmXxnlkKUKxel33EygUeHT49WOsqdzzOxtkM6/ed4kvO",
-	"wuAsjsta8vJoNk+Td5KMnSokf4WQUDKiE9bVzNVzAcRcdcWwGwNb82xrwJSXqWcTZiDjQiw0E58BhjCJ",
-	"+WicE02/z9kckdJbgGthEwHa0FJ8z/d2CIYXX35BVRIIh/05xjbrWmhiKc5vrY9Np070t/ZH/R00I29C",
-	"iprkn2D4mNGAxc3zYeMNVYNxzzfltceN0zRXNdkz72mjg9XXIDpMDtnAG2KbCkzhstXRtmEDWyRNLa7T",
-	"IFTi9IXrL6Jw6albN3U7a3jSuZRzFhgUMGzcsOYXP+pBtgjwHgE+XFeF32G9hbUgTYX56lbhbrt89wDT",
-	"dxZa6OWbV9j9853uj3af8urwIIMjlBN7/VjQYEClsrAQZnTXVLUmH1cuDqJBF1t0gMaQfYrZqdp/vnj9",
-	"y3/aiAhc9JDp+XZnsVDM1M14pb4tNRrFa1KNQ9pnoSY6zA3r8qg7DDVfAGsF7BV6243Z4KarZhIcESaa",
-	"b+e1titqjNH4gYjQosfsXhUbQzSkSygG39d3uAPZFPqVWoBPZ5DLeVDXl5oqNlqC7YE0w233Nre+6QsV",
-	"gDvk4ImcmbY1klA5cfrdWP7A6GDsd24ViMqjM0QEDzx5ieGxGDUesaR/W8krtigHyZDqWvbygtHgNQ4v",
-	"I1lPuDhkBGifUAI/YW4ZOcTJ91pH/iVtX9K+nn/BimxBt7kpK3/wGkcVb1PB4kJqkGRMMZw3V0mWHB1M",
-	"IrEIWTBiQR0piA7GBCRdPiU36zM0bup1dRHZO106NWqMY5t7AshDMRswfsOCE9ICHwkgBdtWTyZ6vskE",
-	"va7NKjXtDyXMDIOq8DJwTyHTMexr7U+gK9OfoEutbawPO1DkVHWHJdrtybKO/IXIEWG+WtvcNj8DuX9l",
-	"NpzNPWC4c8oC6cHGZOG4e6nE6/nbU6UidLWQzMvDu3UCCRtdGm3ikeXTinfdX1w9kvAxcy7J6f86wugB",
-	"5ItZllHcvml5Y6ZaPs0/kOz5EgKkKn52/hZsWs+ijdKpPYORQZ9ELJ+ZiQlYTtQkpqPuscX2MSmMpAeG",
-	"Sy9xM7p98HzWVUXzJ+dlraIkp5hlmYVAwM0sQ9/tIBazGQJMFK90Jbv1ktFAzydrv/qPx1ezmEWxLZQt",
-	"rrXjHIenHrtB2SJM6TUtKYwZ0tjh11ySPhvzKDgxKXM2HJrPMZNdMVxtARt/hSMDQz2H2u5agzLBD/vs",
-	"/MR4gfSHAzGdcqX1ADEcSsj03mtnnq/ZUfqdyf5PP2nZ59WOW3cfU3o0mHa+Fg643g2AjDdiMCGeTsWs",
-	"qvv4dRKg30opE0DsmnTuPJVkK9KSrZ9Gr6tuNi95eSlXW19VC8MeEXMffUdfp6w2JQh/r9GsRgost04Q",
-	"vdUmyWuul6KZEzh74NGzmA35rUURvxSDCVNvfiExAx+KhPJQo/4Ukw3x8m7XpvRzu95utVbwpXexN/2/",
-	"N+RDobXtkN9opdLBxpQWN9UyftyP70eXF8+fEBGjVkO+t+7/JzAY03YMwq+brJxRyPVbvZnJjqTeooB0",
-	"TGczFtncIUqGlIcssKtbOnK2fZCIrToZzKUS0zpptyTZbUnSnpLOlOxOyd6U7E/JwZQ8nZLDKTmaknZr",
-	"SjqtKdltTUl7TDrj4k2wjrj8VmvCCKBCsEkc19uxcXoDHImIRkyqOgnEvK/poWnmhoWFiT5pF1THpEIq",
-	"FVQM0g0AZ92mAWkp68GeJ2UrYzMVsrVwKpxJF7glIRnBkoZKhWbKmRvQPlincK6FqEg8m+sUDBUvr+zg",
-	"cuXiQUCx32LBRIBs08h6+2UPlFfTZ9Ix0HqGTyBOoNOSsxBCzlmRMKUKYNl/XK/rn9iH+m+36Bc0Tbcx",
-	"Gwts4jxgkMCM2WHlmWFOX4dY3HDNCOQM+hBAaxERQY/p679d67WLOIBhzJb15aRL8q6VpJXmq+mJ36pV",
-	"BZfmBqbvz6omXazubAzGNAyZZlzZJKUixs6t6t7QcF4GcmCj4WMRBvmOC/AmXGPjxoE++et0GI9Gn4Lh",
-	"9JNa/N4JJ1G0GHV21Uz0l7dsb3fum4jFT9jWfWv22tlAd3EfV1DEhTlnbxPidzMWnb8gzzEvJaUJqpxi",
-	"SgzSfidNEiXCk/J8RR2dK9FlUQp67NR/0cFEC5qIhd1QjMRcdecxN0km8nhnBzfbPcydm/YOnavxjpRi",
-	"x/l9A3+PVYPMhKvtYWmmL6BWo3LIFrYVTUxLzrlEyJRi15NfSm33oh9tn+bcJ2Mqu2bFFkIWv4D182CN",
-	"J4FLOQdftN3xUIx4lJu+WaVUdDhMsFfpDDhAMpGYBTxmgw1PcEDDUJ9iHrtyW3jJPK2tg09y4U7uygmy",
-	"CJRPYjbiUuGVcNlm2sZlMRYok6d6nwy8GZcg5eDfVAFfLeZXbUv6Be7i3IU12M88GGCdL/oGtogc2xtT",
-	"yDePCA1nY9pnig9omBrnlWyAnPzymOOlmtwFcqUBjSxnKuAIOUqR5yKVoq5wSSZspupEMhqypEUhpvoo",
-	"Ydrd+d+z/izyDBpPxN7U9ed4jiPvAxaeXm6PbDC9cqgmapwVKG2mAFxbek3ya9K8vo7joZ8RVNyvP4os",
-	"K9ng7m11kxwW9CBAiQ8Vj025s3uPfYSaXr56gQOm96NwtrmNLuV+W8dd84R8jxAsN49KjvokjTVwmbq+",
-	"HL2kuhqyWmPI8oSaaUnRePf29d8zikJGPSgK6s0l7YNLt+2lwWq+iChVHgtiRG9YDveTmraeFkCGvGIz",
-	"Zfho3cdB18BC7bc7q/yPUDbT+PDh9ulZSUJ4qdxCiZMY/6jjficzufVMNsmZNktt6qxV56v7uDJWUOrl",
-	"6rQeTdJ9EUniC2F6GVoVxnHuRV3NcYRCGG2t8usQih67QRgtP8H10Yr8Lx4xcFEw8L5ODCM/jQfxVWbd",
-	"FVLRpa1fIyGX9hP3Fvoiz1V9kN8qw0WZaDtSRvMwBN4a5XGTK7PMfB+8f7PQb4OFFi8VANj5LBM+ilhA",
-	"DvYafa6Klcr3L0zOg9B1soW5jR/ypcntw5LS5PPohquSes1TpA1sQScnElEvpAClALFFIc1DLy8faajo",
-	"2rFla9C+OlfM6PakSp9xWHgGOleimzXOFb1QaKJUpftDKAYU622jjDekXa8ZhdXFUJKaP6xbqu2ZNmNR",
-	"gJHbNX4V80tP244Bm23mD0h+0l/rw34vrZG7udthk3q+bXqOVTDXE3I2hrpz6mtBF6IBn9HQ5JwbAlgT",
-	"XMFR2/bKqiDGrPRKSKzaTlXqJZVuVtJP6iHsZVuaaUxe29nJ7GjmTNJ1ZchheyM3WdEpUPym5i38CODX",
-	"ePKkoga4KW1s4flJlIWiHjsEyNKFBW+Glqwho1KRdsuBSzghplFy2gQHxqeVgXAKbsX1hqC/bW8v0woK",
-	"bHpKfjUWH7L6fO/jvkgeAs2/bNHrGHtdJHWGhk+XlKL7BFZBMtyrPn0LHlSZn5QUU8MDVu+71/pLvi2a",
-	"fevEsmv2RTcbmX3JWysYfOkMH9HUS1Wpr2TkpTsixOT9bAu8gvRuAKzuWCyKu/LF7vi74dAXEf3VurYQ",
-	"JhWhseF5CL+GfE2JDW5uVVVzTGXS5M9uokcfdIp09b/XtJzBwcbbeIbzIq9VcF/2sUVPV3d5PogIl1dq",
-	"1mn7ByjoJcBmiig6gUQESSSD6nIthvSfVqaURBk2UIW2K4F2d3l715lbCu0+sqD1uFuZOYrVJH9l9TZ/",
-	"PnhGMSE808cgtSustp+82NMUsl67behfNm5oDJmp+hHpPC6Sh+VVKnhs+uGZfUFmGdeWRXiwo/GiWjdR",
-	"NDFg/jmFKxULMuTdbOrqXgkGVlqV7zFlhzGT47K25R7Wv1FPvNQ3VKF3K45d1VLVRyM/Lya+ZRkHvl7T",
-	"95cvn5On++2nTwr90UeaswQvrk5Btb6Bvzr7++2jWr02wUz/tv4nYCu+e3WhlW4o15YcSKV2XGu3f//7",
-	"6d9f3T6Ph/9z1X16vfz1l5/ejZ6OBzcXdMbfhPHinNKLwU/vL4WvbffIB+owEjFX46kXixymWajVmMc3",
-	"zDvcc2nOTM6sd/zE1zzsFaB++8erpX+8HnlMemfPe3XSe/fqoqcZXu/y6rTnfY7nVrwRwTycS+9wOIXi",
-	"xi3oUpKe5CP/S259VS4iDnhElX/7lhv+Ike8E6DeCeCy6rPGiZeQscc3+RaauZh0b9M0VHHwkE3YUhav",
-	"p/60smKmr866Ogl4oG/Cr9jyIoFK8YXbouDEpiBi6B2KYE4ImrD1pCelSQyFViZuyvMsFkoMRChPSCjE",
-	"xGXpafP+eu3N6dvTH89q9dqLs6vnl+fPzrzp8K+TnFC/4ve5YNBtg+eXI0dFpkIqstshM8pj2SSv2FKS",
-	"KVWDMellkI+bCCLXuevVCeRgaVXiBpJv4BHtzqHbpYeckovT6+c/2dRmLDdA/McpzdeyKUanteMa9GgS",
-	"c2X8z+7qdzueA37N6ORSn9+sROmJ2UzEiCintZsIGudIfQNN5rGWYBbcnjppKTRa9kWw/C4PZ2YTVkv6",
-	"l6Vfl1x8/SufGlWAWTLP+Vi6ar2wjW1o6USY9aYMxTwKtERHWWS6qgDcJIzRarqEljUnyUErFkHOuqZ4",
-	"FhCqCmd5C31C4FWazf6VfKjJUHZNxL9l/ts2/+2Y/+6a/+59qBWlED7U26YA3uPOnMa4KpUiEFo8ZjQ4",
-	"hhzT610wtP393YM1LpKCPnnrF/ev+Q27YiVMByMMDQDzBJ9FwJLO5I7YR2Vdy+6jTrPV7DTbTzEpZcwi",
-	"xQeVHPRVHfm2VMfErIoGlQFJ9vnuJZProHKk6s6lbxpHx233eRlP/UZmWKkzPveGuWRxl45grbU34hMP",
-	"Q7qz32yR7//Wbp+Q1zya35Lbw4Puwd4TjyJkz6SsKaoyCc/6YvXZaA5NrHIYoJnjzIHxFdtWF467ItT0",
-	"xt7/hAQ8VRzAGwHDzrTCxW72Rg3324SPER8wV8riyrhkVe0V2/j5tzJYN/XEZymz1GdiAo2a05lmONiA",
-	"N/C1TFxL3znE0f21PSGDjHckM+d6cjlSUsqdkYeaHyZu4HDb9c5EZ3DqTXzIRrIu7/86nsTXiec5V+xl",
-	"+g7pbZhSHmIRq21xgGl6rgIL0dNPY7+qCkmNl8gOtspEcbPbZtCHISsATdqk2aUaW/487v844O/4z1fv",
-	"P5233/Kfj5pst9UcdEJP27Hsr31aA45Aj0ZOFWgf7B7ubaYKZN7nO5Q3lIfPV6K3ZgFlT7DVkWlXMxQx",
-	"abdS8OWhtldUzHPtJWp7R51DECw5INePn0v88G/KJoR9vUkPPGOmaBFDGj1AX7QpiJBSUCc9gx3Y5YH5",
-	"Hnp6UvTXUEkKRdCbpxkUEZNBOdgwHcC4ak8DqrcpxdFMHYTHMaMJPOLxIuYKrOFMVYXxG0Me8MY+YzwE",
-	"zT1r29dnJPu9iavrsbMCKuRn6R3bLkq/vqjNJLhAD9VYK9XWyd30lNoXu/e4xFAqg/FmQPliIOoAWB6R",
-	"3m0j/XUvk2+VayifEFch+JoTFI+dk7CdI9500q+Ui3GtBz9QWoJpgW/L8hwlxLjs3cPbWpN4wx4gtfKk",
-	"yB8Los0wpE/jWoXcyUfPWLjzbsW072/nYS7ZYixIn4UiGiU1/95qgS/G5bWuqS3rLo/WMNOcEFjF2Lfk",
-	"zl+fz6aZYIWNqTahqty2Emt9bGb2kJlPhsfEhTLXzTiJvj7rzREc94h5DeYefx1LBF/+EOnqOR/s2lyd",
-	"rbNpSrNoDIyB15+HDe9NTCAPgS2CpW3iXKvDn12WNNVPGtiLOFrLIjFu8hsCajXarVYbUJ/xtah8Pn0J",
-	"gAiAi9A5PcK/nP+r1WtZdK+ckzWmAyCS/gB7EyKal94iC/ehOMSbW/Wa5J9Yt79U+s/9eg13YdUi9qCz",
-	"GsCJmWtVK6KEFdBLYP98Nor+BhSwXmZTe+De9wbKcpu/mjyeiWB5ZsfeOUdUjX/C8LHwMQDrLjR8VLJi",
-	"y+u0afnT4/1Ou73nj+QAGs8GkypE3taqoZa6Rn789zcuWpR3z13yLFYepaVuuAtQ6EZ4vvPPeqouvNeS",
-	"eWX8t4Kvd20EDt0EawJsWhCT9Nl1N1yWj5tkb18u/gUBvwJbMlc0v7O/AFoXFi9k3rKyWfLB/v7u/now",
-	"lRwr8OW7iKFikXWFGzplgac/+Mr5dNp7T/cOdw/2nq6blMuLiiBH+rySHsemGjKZwf4DzSBlfxX7/fmw",
-	"I6/pyHuL7gGmmW3ImlzGtP0DklByY5BNFkRVZo8NJ8lcmiJlpDzT3Z4VwvV5SH3hlVc89VMmcHVg1xuf",
-	"knFYRvoYQwsLDdIF4NlQzsQ0knSAd9rr0zSTWK+02TnUbSYUwn2ZGSKkZpOc4niDcyTHIlZExIRNZwob",
-	"yUrFw9CE0InWxmyP3vvpe6imfC2FD95eGpFHoFw3gQJavQFt5Jjh/dSaVHNZr5aYhq+r1ZA1YixLnc0H",
-	"EUgVWfs92fnmfOt+/WiqsaBK7OKKRcHGCRD2iApaYwaDXqvlvSbpZdQf49kWEXl5/vIdwhrKOlkgHI3T",
-	"3+iE9FLdLP3Vi7PXp383P9P84fry9O3V6fPr83dvDQI0JuBGImVztnKy3KLwWwUr9fqsDv6QKrdbHLt/",
-	"1NlrHT60Gr690ltI/4OjHnKDtm05Un9Z4r91Nnhdac3q9qT+2t+03NbJdNpQDy9BcZWKLqF7bFwwNBBx",
-	"lMWNp5v0Bizmmv1XSUP8P5FO/SvAtcGXKRTHsTFeYoT6FEIyuYYrr21QXaYZgk9ZzvvJx7noX2pUb0Cd",
-	"/6pEnjkmDhzCy5mH9HRBufIlwJlcLQGqD5thJpbJhcqXe5i0AB7VjncB35GpsQgwSCfUzCibNyxedm0T",
-	"yemQdtM5YiaT/sxGkGU4rZyA5qnecGbkQW2B5rf6eBDTTxs+Ip6soYSjCtCadt1V1b8hfQM/8drymR1a",
-	"k5+YnIZpLlDI8HH21ucllpgxZHPdjKbsnP/6xOTMfN0X1t3jSDephCD9YfcrfmtL9RMfhJOgImJCZzMo",
-	"opJN8msSi8+5aQ6ftg47m8Tb9XSiIY+nW9R3IXR0odFl0l3WzKa0a+wawoF9yp9BaYvWdCVld31IB0rE",
-	"dZMRjrcVZi8JHxp9SSXL8to++IgKc3+JA+9yfKH6xbk0P8NNWJNvbqZVeFnJPgGSyXR1aleR9LQqKeuk",
-	"vwRMX8huleSXS+/5V4yxgS2lr9HKSJoJjl2MRQQ6uZrpyXXncagXhn8d7+xoPrxzBSBfx7mg3Q+YkvvX",
-	"n59d/fr33RcXZz9dvNq9+NtF/u8P81arc4AQIH/FR+XTQBO0sHXPSm+bERBfLHS3PhiXEChG5LYBE3QP",
-	"wStYAXpcEgo9hzH47BDLg0TkykB04P1j6Hxu8+cj8oxKtttplqc6VNyyx8siSDD/3M3dPuKXMCE/2qUW",
-	"e8g3kpQ7zLEqoLxbnrpZa9St7nY24/pBrk+5TLCZxFyh804+VKvNjS/gNrnDW1zardKNv427kR7j/S/E",
-	"PdAeMvfG3wzQkrJLvQWq3OLwtjiIfHmIs6MrN8gHy3CV4Rh5ZIa199zRR/XYDZAZkllVSF6wQ9P8BREG",
-	"D5ZJnVHrHs6ZndfautqULy70MquxYsEUixm0VChks7Zbq9sUrDb5vf51/zxXEtK1odlc1x99J3rHUPOf",
-	"1zLd8AlcnY9+kjBGpV9/HdCIMONFc+1597keg73wHn31LizhepD6oDcTNW2XyFCEoViwQGvIvb/0oP6r",
-	"95ce6j5hmL0w6Nb/Sz5Xqb3CNfL9hw9/+Zev7dKHD3/5wY/HlrQF8+tI88i0tpAihGL548SHDH46TMif",
-	"sCXBTv8k5DcAxWtsoy00/o1an7MomAkeYeOfUTwb1I5r7c7TZqvZaraPD1uH7VodQHcN9u7xzk7m6xac",
-	"MvaHyvz06PDpgRXU+bZ0+U7qmZ7p+gPJoiDfRP0iFsHcNrWN2QiXAImStfv2NtfHOVBdfbipcPpixsQ3",
-	"3bQmQyArExWTgZXUs1w7vW1643zT/WeyZLzZBCWL1Ffv21pQbEeV1NqRTeX8gk28s9e3KNX1DaljIX9f",
-	"qHFawe92PQVUE2hqRyYYH6IGEF3z6+8kAEf4b9cDgtabbS7t8Z1Zao7KPH3CfQ3B0xt9/+bgyS2+h8Kf",
-	"9FmsgEpPerhB2dAt5GNAwDUmEaMxS32Lbgp+wmKkgqxOzbgd54wrYe48Pf/+3P2x/zA9p4uMdbvJ/hmY",
-	"bJHxrSLHx2aEVRtvu6LfH0fSXxIe1MmUBkwr+2nAtW5aLMIFwtxCchpKYapLwUwQQ2QqRESkH4sJi3NR",
-	"05w+6kZyUPP/+Pmw3i6xlpMZrreW08U8XrZ/aoB8nfyv5P0Pn/PvZboGgmVdBdWfrhPkv7XdL8iIv65G",
-	"6SvOe3c6V+OzOPYFG+A70iFMf01oJBeFGAPDX9Z4dENDHpgeSHqM/qKbfZ6e4wSg1RCTmDkYSYtY+PJ8",
-	"mH9mly+fk4One0f6AQCBuN/suH4iOx0DMoJg09kJ2g9GMYW/5xGdq7GI+SfmjJpHcj6biVirrTCya1yx",
-	"9ufgXvG6oDw74O9qaRa/PokBN8PHLDOtKooIbtgEjAcl3YC8vTTTZkt5aI/VjX3aK7tSON0XfF3MoA0T",
-	"hB0XplfZXGrZ/PucxaCGD2M6mrJI1Qm7pQMVLi0gU7IgKLJH5FGMBvv7j/kaPTkL3c11UD/KLBQe8sPx",
-	"zs5v//vhg/zh//132WoXEZY8+3yQaHqkR2KqwdNC2C39dDkEpmpAAh7UWX+7A1vNam3qGh0ofsO+ZJB8",
-	"M3whOlBQV1+GLrRZ1foXCt1t1BGgkncDF5H6Nh7Qt5AY+7bONQHt2dL6T67Nek04GfqImnB6i7+OJmxx",
-	"LvyBAAPilEOpMM1aogToFq7BMBf5rMnqsb/v5zL+l6RPNgkApqstHuKM/j5nJ/m6f8g9sVcX1OTk0yEP",
-	"DRhkX6t22ggDJD4qFZBDdmVs+fP4/J+C93d/nvzjbz9/Oo9a+YhNZ2Vechqtaf61UcLfL0q7M5xGywyA",
-	"5aXR/GnMEgRsEwmEJvl9ESwRhcfksH3fs8O6AzGdiqj3BEI6aiwkS/EUE5CfBJLbaFZRUl3PpRaOwXyQ",
-	"eehorrXJfsh6T3KZvyKO2UA/PZaM9GFHlls0hWit2K/nYJVtkbaoV2zfb7aDgbPPE9ZCLtRNO2iULs0Z",
-	"csPiKQ8B9p4HjMyxkBRqyYqSq/AG3wVNpysxUfGBOmy4b13Nccy4QjpmfvrOM31syD7okpnao43McSjW",
-	"ElCaa0DCCqmHZbAd94K/93a4WLu87RNrAX7LpUwX776YZ5ugbJVjlqwjYC3rZqgKbJGra7HENsYNuTf9",
-	"WZAMmOY62sPIaiEdASKtvWPkocYnZ7oQsvjG4AQngQBoVwDQvfZ0tJSxqogfQx9jufXakPLQh5+vJxfS",
-	"MtuOWi1/QCPSZ0RETdKbikiNw2V3yFgPO1WQKY9EDEF9eS+tf7CsHdfeX70omgGFds1S0RhFrM34m4VR",
-	"dxgz6NHEp1xho/0Jj5D0sIMBfFM73k8D6Jh3ALay/sb+ffexXnNWWjuutVI74yW+ZhbzAev2hZhgbeas",
-	"P+nqNXZbRw/Ue35b62Kwtk/YcztulUVyHc8ZZJGAiRrSKJuw+Z10gI7WOgJ9vgNwHxi1rkCY600bTbom",
-	"UG5OvKJOrH/4GkjBVxziHvsaRLkp0NVKkKCsfmJIx1MflqGltcBiA/ZMiAku/it3FM/GZLMLcQgyu7HJ",
-	"kT2AwWXIoNh/U1NsPmHQYROOvqw/tejuHz+363utEpMgIRyPSwTdtMC/B2LKZGoB6LvjQf/n0dqj/mUu",
-	"FH2lB94l3KvMD0cxDSyL6ZBLxzvYy9VdPW0fHXX2957utY6O2lV9xjkHHVU0FKO5UR+S6n+haHbvE15b",
-	"bBARrVqYi3Cw9mH+LtGw1+Y9diPLaGm93Q6U9XgmO4jkr2OtA2vxXCX9sV55D+/3jMU9FPh1VABCbXWo",
-	"cQLlY6/9CenxaBDOAxaYHxBKgBGAMalvYnG3VkoOsEpgOjwiYIjmLjiL7XxIn2MPYnyzV8iYyW2ARjBl",
-	"yuf/9d8CGJydoJ1U104qF2j9mDKiVv2gpElQcgwbTLzSJatD1XR/WbBJ4efdvUnZ9e3ilKZ8EAtZVXAW",
-	"IBEUgg3iNU0X6XuFc3hZIVRK11pkltC2dJwSWDOk+JQ9lDbLhkMGjubuMBbTCuUrWVUS9Gsgly4WamK+",
-	"JswbtNzsglbegJTga+0EMsSQtIc0UzJzhhtVOSUIz/nX9nD03cc/kiqcP6iKkJXJr5R4uFKdnJbnIYJC",
-	"b3TTcHuoTHMeyGhLWFFipWXIurMqlry2Qt8SYVXJBuLlgUB+H0KHddXTwgYX6CFZ7/a6qnOoJVJW686E",
-	"ByeEmn9GmiMNmEnxwZyQvNDL8AtXse1Pqim2dl4VlB879DE1oIRdfzU1KGmjXYJyZFvGE2F6d3qQth3h",
-	"uQ61976xigzWtEfIC4ihuF4iA7tupp20efT6iGLRD9nUn8lwtLf/lMxwBAmYojyUfnehyToAca3QYYgY",
-	"YVr/aJ0Qrsh0LhXpM9ImShAwViBtAMWceYyYq64YdmPwwm/0rCFnYZCMBNmU+wgJhEkDYR+z31cfmw1f",
-	"7gHaL1dw2NhuC6NAHPprEbtws7XeopEdXOqO3aZSl2iuQA7vnYzohHUHVNomCmlvFNncUsu0W+vVGcd0",
-	"NmMRCzBIo9UlRDgYiwXCCd1mo9a53BJf96AwJDyazS0ShbYQkuSSSnzjpT5NzAfyMA5z1p+9HYNn0AOD",
-	"9EMoroKmDQrxrKTVhQsLARt3PS+DqwGWfO0uS2A+HFBBRtDUQhCTvHNCaCiFzfkeMxqwmPytYXqONM6D",
-	"krp2FS+7oAuUA7UoQRaU61syFAaPDvD3VLz0vvVSP7RxOlTrENcOD/bWp6Clsf/igfx0fX1BcMDqN+0f",
-	"HTnv2Wv5gYTwZpbiBejLgl54y8iM7wYMoxLkAOVltaeJoETYFwREwlBcz17xnnHz06UkiySFRl/bKaOR",
-	"9N+jZA/mMW/EbMi05sLWekBMyhdugVvcgJELc8czdOkXiQ4Z+xvJpP4vmyqqUk5YVAn+vO4sTKtbAY9o",
-	"4ioidsI7tmcaQgIUsx1y6dm+JqtB+W7yiMwle7TN9Hvd8ITN1Oy2lBAXZIp65k+XpL80aFJZ3FPIEYjJ",
-	"wjTHtXpNUnhZx9JNU6np02sAQfK1D2TsNR1ZBDnQDJqkhx1RtZqP4IwQ/Wq09dRCljTRXFBJkpFFms8/",
-	"ZH0Den0sd4BDIOdTFnvFhkmRRBeGSSn8HdExsfV9YeUhHW3i8qK33Y1RO6c86n6TUJ85WrWQm858Myuu",
-	"Fw8N989HyCXs0QYHLF+fzgdjTOiGoq7tW0IVCol3Eq5UPfSZLRNG3pVnN1hdCAEUGhXCpVXdOpZL7T4Y",
-	"2lBOr9GTh13GGvl/Ch6ZwvidXjk73Sln5Y8YpPmygqyq7NqqRPVryDtLkRXO5gqHPmygacvmlmtl9Alp",
-	"gT4aU1VE0HxAGZ1JgoUD9IfJUvGNu7i17yu9Jl6k/CmNlsbkwhqYE2SV+mNbInOSck8K1aypm95If8vu",
-	"9O7pJbAbFpbIfqHoem8XDHtET1diFn4FL5d7N1YglKPowpB20sbXphqhNBA3LI452BNyKRWbere8CMtf",
-	"eOszGptKIMPBIRYDoCDfSQI2rf4oYDRohEyBoxtGf9/7z8uz68u//ycCVNdJ7z9fvP7F/PXEh4GST6h9",
-	"ugoCxTz8X/DQJz/40FC8HpQMmqKX0AyHzOJClgNtPn31y98abzoXLxr/89PedeMfzw7eZheyly39aB+U",
-	"JAaTsrRgd8o+45xFOMc6YRS1GFTOpaJRII272sU4tWBvZi2FNvGPjlJZAZzyMqkxzhe16c89AtRCrBSr",
-	"ZIEgdjtl9JCBafAywiGNbYEuoQXQ84rgLdld9vyokKuUzSc0HrgwTKYC/Rkg/3BV/Oh+iszMZkquZHUw",
-	"CM6YSn9y2VIrFpj0CCZi0o6c+zQN/bG23TTd4mobdK1bBafqpyUVL6+UlkCjpf+Ie9COQ/awrJZmmncM",
-	"+S2IW3aLC+dAZwhPXsJWy870x1gsTBoS3FWMHVmWgzM+gWKzs2s6sjC04BFDW0vf5kDMtbT7fS5ULuzU",
-	"3vLovQDPlyJkpXmoJtSCvUatT3IxFqFVLU9I77YRi5DJHgm5VNI25rO9MPWi9R40SS8SEaau6vPGJ0vo",
-	"4qgfb1r2UkX000ifQyqtND7ZMctIP1tORoMpR3gS24etXrvhbAH/6PMwRHeEfrH3BK8wBnNqQjAe83FK",
-	"B2MeGaVZLCJpS2Pk1nhYOcyrgENBRZBkh4Npua7ExgWtMmblYMwGEzFXXy0HdvsK9HQPvE0SIMxnxyS1",
-	"SlpjMf7ObWv0sue/HfbTF6rte7TE0WTvHVyfLQ2N7HbeC3UzE9KtAMXjReZMbsTdmky3rUl1FcDJfUj3",
-	"0YmwKjpK4YZ4QlrZEsJ84u8GxYJyI5zQ7NTWW5TZ8Y9oWuakytexMbOTeAQ0lOQeVIZA+bakw5e4Yp5T",
-	"kX6N8ZQMYybHevpMSgJk0SSY0IDfwEfGW0Uj8pNSs3daZxoIMeH508HHJJ1H2PLncf/HAX/Hf375/tN5",
-	"+y0/l+dTNfvH8/OD86m8PY9aTbbbag46Ya63BbYIcVq1rwcFgJd2zdKfMRpjHqk0MZR1KTnFpj2ZtRQ2",
-	"Djfs51+vjfnLQUXz5z9UaKEyjxQPDS6K3nAWBfdvorJdq3tnH0tapfRwe3uubmx2/KM/Uhl3q3fuzvGa",
-	"zDlkppfrhmJf4677Y/ll8AsV+KooTJisLk2Y3EycoMFyFgWlvuIFlZogClEjhr8pRleY/2Fv0cgTQyLN",
-	"Wx145+ILdu8NO5QvooRpec+Ej6LzaENB8catJKdRUFa9un216v2qebNlp+XF1k1yNRax0icTYWZ6BI0x",
-	"03JcMFWxYWbMyJTFTFutNlXq3vXZJbWuK4tc8cTeDOkWZccZR+EJYRyAUHoDEbAeoFlnPHi9lU1/HrLX",
-	"1Ub9glY2gnoZi6nT48e2fXJxizaY6AYN6taDGmXhyDfyu3raVOH6ywjk/WwrO8ym1JIeuF1Zrkcli3qV",
-	"bzg+QOsiUZX7nsgOD8TQPXmBnckaxQ9HbVWynpv89mZZgQFkn+w9bSmuFI03h1oQZEEjPFjJR9AvDfqK",
-	"NomJlvRgNj1g8L1EsveqwzGssxA2O0bQitdb4dcuyhdkJlM5sU5KKSJE7YSWoiYZk5KYywlg3/gthy20",
-	"ubsVJ+VthZe0rdNKkJJkQZdFs9RCzwGUv78zUxFCox+LhayMb7aTwNv9gOh2XR78tYD1tpWmbfMQtEhV",
-	"dJI1YQ5avn4Wa9Sa4n5kZuK9LorNNmaOF7EQQwzACbIUc4gWlYtN058XmqwZ63RMHfhJb3OZzTWiDYVm",
-	"RZXoYWBnHk7WrdaFFlwNxil43jZYMyNBRL4b6Ab2b+FYtuMWmUTilVZUOVTgjC55NCIiHtGIS7gU98l2",
-	"W2v4e2ISWWTAWUijbh40JJsExwbzmKulacrbnbBlF9HRO+2D1rjmb7IqpXA+g+O9+6pYg5sZ+l8g4pDs",
-	"fFVgjy278yWHVwFU0I7+psAI7Ua5TQ7sRLeOi+DEt4yHDOcxwlOuCHQk14z25QP0HqsaHEiI2JesQj2x",
-	"gLUsxLGg9NgN3Dc5oirvc2pSIgM2hbQZg+48Y0JvoGl/lA/u3pcVzfLdxtOnrTmWeUytG3x18+QLXECi",
-	"unM19mkYRW02O+M1j1XjWMxHWBDAAxYprpapep1LOo3CZQVg/lyP5cx0yonOHvQDBDZQkfNSR5NAYZtT",
-	"Fme7rmNHe0z5X3qyhXwUU8EEypFGAenY4nIyVKC5JKGIRqbynKODckoDVie99rgHRvrh04NWa9w7gc54",
-	"MVA39EqDPM4Ba5JoHoYp3HlzZVZbp17Tw2k/7cvtZuth5+l2/ehu/OQH569p5i+Z/U4++cF7o/9E9F5G",
-	"xCXJaKdEzuUMnLQuElwoxIT05woKW7U9V7dw+trocKJ0JhKQ6D3J05IuPNHIGyDAaT18sDAnpn6c9n+q",
-	"chu+gGK0nc5idsh/tNyXX3v58jnZ3d09qpP318/rhGL8xhQ7xozZTvBiiBAiSMg5tIEVGnpio+mJNRSf",
-	"Fs3yeu22MRIN86GeplR0Cr1KIbh8Og84FDYWARMHIlKxCHvHSXytjt3BCQV2ZG6fGQYZXE3SC6iivWP0",
-	"PJgW7JpYm+QFemxI8txsIjl8pkmVKuonUz1dU4a7IZna5gTozCCDmAWY6iePHdzjfDQ12RmcU72W+ELA",
-	"gzzpPv1l2vnbzdu9ycWno0u1+3pw+GuQDktaiMtQbuJsdloHHNtnOTP2hEqdI1xJzZnzvsusZw2A0Iy/",
-	"Yku0EXKr8/h5YpagoOhdJa+t9IQyb+hVMRBTgD2CuuNnVPLBA7kc3M3zeTgg4RAGZaivuMsfqxeaXgNK",
-	"aJKGTSeINg40F/J+TGPO5EkmPdJwAki/B5BmZ7/ymfKt1rqIkbNor+6EF+dGDKjNw9jIFsGQuBIkZjdi",
-	"kufyaewn3oTK00Byd8wjBcnU4Nw1MY2iR2VlJgDOUcTZxIkKRLXXOjpYS1WFyW5JAmmCAVeShUOnJD2B",
-	"e86pYWuqzUvjP1D14W0lob/4Em1d0X0kZtXdR1oPNgXH3f5S6XPfax/t7bb2yluyJtUlSalb19fuVV8+",
-	"TWOLWt2CjxzvAWyDvvAw5aed8b2buJpjePvu8s3p69q/+7eKqm0zNFFu34U1RzTF8vJ4xKSyxezHBBD0",
-	"IWUh2fbV2T4pGa7M+PnDt6BKa8Xu8jdqo1a6eN0qvOtCD7xL72R5zgyOaJJzNItGsVjYPnxyHPNosqZS",
-	"fe3hObygunvmS7aYtVrN2k0FVKoHdJUmRJB4Tk0CmAPjZPfOdyELPWKBPEr7y/pbxt63TSzszDOqBmOf",
-	"j0UumAEW6+shZMTUioTgol6JZctkKObaQDdZ6iCbCJUTFtgyqEqpxCi7fWDZWn+MRiUdK5GdBAI8BeyW",
-	"IwpM9Tfae7+yug8fl05l9Vb/uEX3B4Aege30+BMkFAJZmT+jy6leR+2j1/1dPXk7s/4pvT3HH7UtW7V/",
-	"5zYHard/nzPzNeREe9zosnyX7lEugYqcNavlMbTyIz3UPXp1ktxJ0nvaGffI9+2pVuIPnx60xogdpukE",
-	"+gda1OwndbBSSC9e9Eo7FytGp7kyi7wutlLDyupI//e6HHuUFbO0RMv4ZtSXP3Bb48yVvpc+Yk+n/gfT",
-	"TTbUFyrH/4yuXpSDAA2AWKoIEwCtkyHVykCypQWv+n8gH8Z0J+VFHJDqQUMx2yhoqOe2DocqMZPzzunR",
-	"pvhKm6BTGIAsj+hX1p5frTPmIR+KDgP9GERUSuZXesrry6vwzB+vqqpUFfoCxVSbAGck5YmSBwx4XaI4",
-	"N7EFt2HYbMhvrap2KQYTpt78QmJmWhDl6pfWgWi0qjWlWw2akfI9f/gcnaPSlIMXPft1dKpm/9KDMjBx",
-	"C62f1+q1RYlv37Ihn9NiME5x6JLexU4zG/uSxO3y8vzlu1q99uLs9enfa/Xa9eXp26vT59fn796Wv/0h",
-	"4l9w0tjRS+tiLoR0Tp2ynOEwqyG1Dw4rRYz/dJ3F/+3BqaD2/B/xqvjiq++jkEeTcxOM3zzNXTKiHwAQ",
-	"ryI21r1zH7cvVLxfeZ39tU/+vJfehJBLsZCkv9SWGhdBXXPEiAR8yiKILZ0QgCERQ/KJxUJm8lea5OyG",
-	"xUvEzjSJ7z09Wc0auibtAcE6eERDSDsYipiYXGT9+CbpKaFoKHsE8nUBYw/UgSIMefa5a0LZxVYdreyI",
-	"UUx5BMHYJfwl5rNuf5kqNR8TX8dvn2t0xrsDGmo2VOu0W/u1ek2zlu5UdqUSsPnQYw74DSSs19qtzh52",
-	"3MAPtW3rfjoQUYSb0DVxevMMNp2pZXcm8G2tSoux8sy+2jQGMR/aV8OnMdMEkcxYCffJncKTjaKYagzQ",
-	"XWRvknmT/SzzIvjwwDfyIDv07mOVaWgigYv6VY9i+41+hH3zZO/n70i1cM8m/VLMvVnHnuiI/Qgj79zL",
-	"VVFNh5+/sDzIp69vpvbD8y7F4mE1f6TaaruW0u/aeRqDTxaYu+liokTCvZytrRcPP3lrfYVVkn3lWnBN",
-	"csU/MdtBI6M8SauyozYPzcEdbYoYWscvDTUfk34oBhNJ+mw0hwaVe+QVfwZjDuCfdUR3p6nOnk+r+Tc7",
-	"sOygkMiTbk1lF0N+7zb6oS3V2ugnsILKv/GdTeUfZ85vg5Zxzhlv/qvN1pdSyUad4SwlbfyjzWaXocXN",
-	"f7XJywrN5dJDyG2uQ3suTWU2Jrvg7EJyE6w79yZLMoXb4SVH5wxL+W0q2vwMF1RurWnLWcgV6S9dt0Ti",
-	"CUq0MyMGzNQnDKQBNI4HloDg/D5PhSOmizYyuIFsJhlaB0mHSD3BOhnMFeEReX/93J3flEdzgO8di3kM",
-	"GZhJ/9jySWjhXMTANmLJOlFxEiAd9J8DMe3zCKw8O6/UbnHipOQ0/RyCVMlXgOndR0NbWIC+QDBs+0Nn",
-	"s3BJvqfoohpT/Smi2T5Jf0iUEN+USPqzGwsPIeXMNdkwVfWbl41w5dcV7+I5P4exX0egbmZtaMa2ZvCP",
-	"elASbv+S4vo+OU1O15Q1Hahw3HbawSYmynYhof8jGohrff2JtBFwIxYkr/68EEPdpA2iHrtBDPV/WMyH",
-	"3AtiEYYG5EFCtQizLX4Ri8cahcQgEcUMRsqxWEQEqvFtRdWDAdtZHev4c21d6cZ2NRt3HvA8wwdrYxaG",
-	"omHVvdVJyg8AuGcFOrz2MVH1nE1d2VFJyjkLXrHlV0Xi21wo3UNOfCOwf5WkQ3miQGXcv3S5hWTRMmPH",
-	"x9iAoSy3QDPD9psW8AsAdOYzMqU89AOX7R11DttPgTeXYhZtAbFCeWgxVjZBNCqBfoJXlm+TjYO9EFNj",
-	"Cm6cYRnAT/PwruZ5tZX7ESRvXRnPg1Fe2jIPKK7PKc280o/B9/Wp9JaymKpojgYmsu4TW0aVVCpmyhOh",
-	"+Y5+cO3YPDbTJBYUebxS+r3wr5eW8fz863UByT1TfQREaBCc6kkhkohJb+emDZBKOzCwZyonTSVetiAy",
-	"nV7C0rPzs2VSiADr66HhFEAdJ4ixdXJFp+yKK/bXKxXzgaqTC6rGf7VTg1ThCHCH4LlJUifCPnXNa9P5",
-	"UDC0anf60Hg0FCsai+qTEkNyBU/Skh8CjCEkI0B8HDJGINv92LTwrCdpJzabAv0rIxaxmCqtVOjd5qr5",
-	"IfoQNTCuSbhiU7D7ezzo1UkvTRXXf6W54vovmyzeaxIMh5uknAGNAAeJdP53fxd9OsBTZVO/5yXl4Tw2",
-	"k+nR2SzkWFW3Y1qZ/tc/pYh6JxYXSqs2kA7VJKcm0w0Z5nfSZE3pIXutvSbZa+2SHjS+7LLbAWhOPS2H",
-	"P0TEdO2qk73OEenp9XchwcCMMM2ryPtoEmk1aojwBZCMhb7+NK0oadcWNNN9o5j/PqBxzJkkPbfdbe/E",
-	"fA0gcZpUNO8ZwBmAmgs/W5LeJVXstZ6VAYtL/m5ciJAPlr0TmD6NAr2i/dZu8sO0zW1PbxO+DO6IiBge",
-	"Kg6l+ixENCK9s2s66tWBepIeKoXuGXqBF++urgFoTJLeecCmM6FYNFg2XrFlr04uTq+f/wTTfXH2+uz6",
-	"jIxFJOYx6Z0PG2+oGox7dbKIuWISnkF6QbzsxvPoryqes96JaV3B6GDMpG3doldnXrigdjeou6qe6bQL",
-	"5WN6yeTHs2sD50BJp9W29aFDjogPtnsIrKh320hLSYHC0p62NAxZjKzvmPRm837IBz3bLbNOepKFwx7e",
-	"NyVInxEgmDrE8FkoGdF3J2ntAXWlEi8ZIQ4QBR2opIy90PdDn4llaV39pB5MO+1wZcANqJxIF4UFrYQM",
-	"lkOdUAvYtxgL49GLWNo6JBCmelKSKY0nLNCz1xMTc9WYDukxMQeVLJDD+cBdmw5pl0WxCKcsUgk6RM9u",
-	"slRs1pjPzCPg+WarMaMLu5hA1oy2YaLjZLLfSYvwm/RQwTyK9j5BZ6tMTjtB/ItJD2g1kRXm/b0TPeGQ",
-	"GqyPEVMSp6+/785nmYlDG7kBi6QLwHA60/TZ6DTBRReHDvLfYrFoUvi6KeLRjvmt3Hl9/vzs7dUZ/CZt",
-	"6FxDDl6r125YLE3GWrOFY8SMRXTGa8e13WaruYvW5RgE+E5zwcKwAbS288/FRDb/aToJjbA+RGsXwEW1",
-	"aVv7kamfFxM0heVM6AnpQZ1WC7WxSDED9OawX/tEVD/WKSfwfBBdRZEFSEDkDeZ0DfTeoAU75DfMHl8T",
-	"M+RMZrj/Xcnkd4zQyOg3tePfPtZrcj6d0nhZO65dwF1FoBbEnXFUCxQ3UHFh8va0HKYjafEPtS7lsoXa",
-	"cQ0vP7zT9sH+rGXS3ap9h2buFxQ6/c9oTKcMo8y/FT39abNmI/kSDUKfe6o/mMbXBcik5JxSf0VW+G2C",
-	"u5tpsf8Xj8fi7uNaalLsVu2M1TTMTurDvNXaHfx/gRhATqceAB8x/AKuBn6QnT5+veN8X3NXnZ/fXd3f",
-	"2VxTHjLIh6c50+7JNmFf1RHdobcxC2dr6E2zsBlvaGIupbbXXCp01ssisfnWlg4Bi/slDxWLL/SHtbt6",
-	"MUc9XOJlsq3hoXtUQqO/zxFv2FYu6S/RaK3GQN7pH2A+X/mrLTwRtMmFmkDu5oWXzCVnRFebT8YHsWpO",
-	"dhpaBSmdAnxZ+d14ilfKgOOsPT3NX674J5aeXYUfQAqP+cXHR5QMuBgofCi9lPe4icnd029Iuoq53Nze",
-	"m+INm7DlccwoBiOE9NwprCbEJWx8qV7Ey8t5VPlQfqVcVR7saN6v2NI9RjAznolg+cAnaAor77K+B9O1",
-	"5pGpx0c5L+IliefRsaPNa2WbK7IQ8zCABrxaGeYBOM6FIhM2U0BpnVb7gSf4K1djBOrxTRW3DmIJY0YD",
-	"k2amLa6yp5thOzDmrl577UDNrBqfjDOzuNeNwmk7eE7VbxWYeAXRtUMx5XknZjMRq0bI6ARAmr137xIG",
-	"vdZjNr15X/J26AniVKvdjc4Dv3nA+MxLdQChUyeLMQMviYjhEnBFxiIMTMWFQZai0bIvgqU2nLU1aiHF",
-	"x3B/pIEpQj2ZR8ailFjyDLdPy27UcaCVZGK1GsNUm3PUeJAfWuXCrTdrcfu/AHKAls5Gj6pEuyU6185n",
-	"HtwlZUKsSKsv4PMt5QT+rDrrH4IjpfL47cVQUS3Y8zRpFZHhtLaz4DBmpki1SX4F94xx8vSOTcN8YM+m",
-	"gCp4COGP+w/erW15Vb3UhnuIY/34VWTkS30HthY7DyBCfmRqu0NJ1DKLL5I9Fawt/FPet8fS3xKwzW9E",
-	"f7t21DZw3YG/NSnt/FoU+9yAGd+Dk/iEh6P6aFm6SuvR3//ZKPs+Bs0Xp0w8gqBJnpnW8RjpQRnHbhUx",
-	"lxQUnkEozFdp7pE0yThaHgJEp4GUtnoUFgp+TSrHJRrYWagvucHQ6AMSulCm/NsSuuf+hwEC34p44maq",
-	"jGI6SJKduQRMHb1duasCb/j3VXl82YE7rSnvG7D1I7bAmNm3aexfp1M8dsBY6sm/0VSpp9AtYD7V0auJ",
-	"VhTEouUfzV9wyWahvrfIVfpL0/RRRGxrzjIPuGqwG4AkW+n31gPPcNymnOBlLKaV7961WOkgN4FjLgmE",
-	"W0mAGaQ+lzAMyHukN4nPnDb+AdEZX1vEkumh3z7dvRVzMxiBW83sYwqV4o8drdg8LScDxAsy08VAfclM",
-	"FY1HTK3YRg/GdRmmS9lG/qG978nFeHwP/K+Z8zOQjegCqmtOoFUmyFnOxFoDrjy8AD43VqCHGSRaxk2S",
-	"5ejXMjAdB37kwitoWWGSehInFs55GItIYaBJDxpTOa4TKUwI2RgodUJJzKbihoZExIRGhEeSxVCHxQ1o",
-	"ZZP8yG8Y0ZwW/GGMxiFncZK4wiPSgwA+tANAJVHzjVAK47sC1dFIPL13uHT0bg3miojhEN4ehviZ5p2K",
-	"RYRGbFHUljDRMcsoH0Vj0G8wyadf2thMXs2zYq2gd87VQEwfhOifj9kAG2FqUtH0wZNaPKBYc2zb0rwa",
-	"70AOa2MeBaKczl+KmCzGAnBmRgKTl6bQT7ov5inhIhlDs52AI17llE5M8YDWxm37aS5Jnw4m6OPVFJZ0",
-	"2DY4VDl/TBSIs6TL6rfqqocZ6qlWI0yPs1P/OGIn2R2xp500pbyx3cfJFXi+M62vtQX58G5wPbH0lM2M",
-	"pk5D8c3yWyzp8eiGK4qslg4GbKZWG3QGi9/44TPT0AwNzDwRDRiCGjwlAV3KJkH4VZOXJqEpE003DCgQ",
-	"nMtNgsBDlkgR7jDZeMlsch/N9DCAWfDYHlhdM01Ik3Oac2bJ+RSWep4s/pum6nSaOO0vzXVNx3+/bjFl",
-	"AIwViQWyEslHEYOwDOh3Vj+Am4JnZ9O8MW36QW7KZ62U2TT03z7eZW4ObhrKcLuRyVTNRNNY1v2vUSjE",
-	"pIHFM34P4GshJu9nfzjiw2l/aeJL3/9uOISaxbt6WcvCMbZus+3GLKuCw2EBUeLh2fIV5HyNmUtbAB2T",
-	"lAFtTkzTIS1nwra5DLJazWSdDNkoIPtEYecUh29qNtpp4Rf687GYe7xtV3wUnUdvhvSbpsd0lt8OF7yy",
-	"PO9xuVyG8F7yiMuxkw6dJJdn8sG3o0ArOBsxk0ytimXAAduO/pcw+lumnuxMv3A6x3MRsCv9FA8JnRsV",
-	"06v41E1yBXjKnT73D01Tp3JiagogsRW64efV24cgqJ2BiIYckTlL0vJwwB+UsMzstzZC3MbyUA/FlN8i",
-	"AQQyxxx5ePFWNG8SPpMtIzW24Ra0YevkVnAZGGAZ8MORwdfQl/VeutYLWuYoJTAVC3zsAQhwbbCbr7AS",
-	"DYDhEytoMRYhs0TxMIp0oVgyr02f3SaOhryQM7wjv8JtqSIfRvc3qERtKE569ZHvL18+J09braMn2u7M",
-	"NLfDndPs0+yZ1ZIytiTjEMVJik0d/GegdgO5UCf9pS1gI0oINH+cGDGayBhXxmqUUEgWgI0Lbhybpodv",
-	"ntKliR8T7C7sSxu4Nhv6JRnhbWOxWDSGIp425nHIIn3vg+q3Id9LsbratsL7EAlo6MxickNDHoDFvzC1",
-	"bo+RgmiC6fegZ6OmrVLsF1CoaVUA9IrgZwnzHTGVhhVNDarxw8NHik9ZmWb/B1Dr/3g6/UPqh2+G9HRB",
-	"tala5tZ2lYKYj8YqCW64pl6+vTf5UWi1EQtpsxWT0yHtPYLWgI6Ve1wUA2Lk1wf049/N1WMpAiUKWVaS",
-	"cEluhMFRUBkBPtIsyEkPwtJaOJRHltP1zzlRbeYmE8Vp2+PIerN8neBkyoNy+eiuWcMllk83yQvBoxEI",
-	"RlBprE9Y6w5avvh52PvZN8/DqjrIvoxVeeoxG4+NeQcykxJgJzZoVGJ/PqalabRF/ZotCVSKnT4dTLRa",
-	"GrGwEYpRjnvkFMcZi85fkOeoqJFndDBpPMffktfwW9JutizalrG3kg3C2w8FhwS6uigIdxTp9Vk6JXzq",
-	"H0trwznb3vHbGrIvRIR0ZvAUiBIkQC/s3gOKcbAFoBC7THA6iiPWic/UY5jLiNhAI8IN3BCZxeKGByzG",
-	"vtVARlJMGWCM6EtmwiVIH5b6pRQbEP+AhqG+AE7+VC5FwtqLCdKO9Gs0BhXIDu/HYiFZbAM5AxFJEbIT",
-	"QskQ98KM5coOsT2unBr37yQydPJMqDGYQUN+ywICUAdJqTFC2DTJRUL+Nh8j2UAaBFjUz0eRiJknqIcu",
-	"0SspNr5qV1JAMW7lDJ8rKTTf3WS8AQqo/gMAgotL1JTd1q6vnZx7UHDxcgdDXegBJ/XwS6YTrrw7EEop",
-	"Xp4CTWqCJwBUWbg0YsaiBmaRGeSEihdJKhqvCX8jDpcv/I677eRDpUg0dhknJBJw8bkkoYBE8fnM5B4l",
-	"1pxiYQj3IhKJ+E0tEHNPewZiSkrRI997AKte09scWpVeYZ20WzZY9KROFgBr1uc59pAk5pm91q83mqTD",
-	"EXr6oSLmn4AeuvMYwbhySpve0W0u5BdV2+Dyx18+rG7e6zf3nrHRPHp4CfWMjbDjoDlrqrziajthhPA7",
-	"q3OYCoA+mtRQF83i+9Rd28WiAhWhiyzmT5NAiikqlQ4CEpdpSoKPQNnsW7cqcIpfmDhf8xu2wjviKMcm",
-	"TR90q8VDJNxdxOLG9kDVJ7gUcy3311sH/z9717/cNo6kXwWluqq9raMcOZPMZJy6PxInzqUSz+Rsz87d",
-	"rr0WJEIyyhSgISDLulzefQvdAH+JpEiZomhPprZ2xiJIgkA30P2h+2vFgknP/Jqgs4pLTMdiuuR6fNO3",
-	"4R6ly/08ZECA7z4VqFW3EzR46YULMemwuCU72qVAIzcHAHcab8zGFdmkhIZP3eMEV8DOzEppszvkxEik",
-	"IyVUjYllxDBcft6BJI9kHDJYs2mgDsinLKcnGcsZI6MVkkm+pYqPISYOkWJjg7iShSOJRJZ5rCiP97Ch",
-	"htfaYHAynCO5krnFbugB+QWrnCJR2r8Pj4Fs7hj5/46IkH2gOx/+dQ+Osst85AqPHmwXDlvsAjDU2td7",
-	"LqXSI0ihjEc98WEcFRFmFVGoGxc/CORyFx5+dPwZk6Y4GsYbGWqClLdbwFjreQ550f2PAAXdT2ZAxK5f",
-	"fpRz4ZJVHPmXZ0sjD4H+fehh8Rv7J5LQWzpSTElEFzVkhadCkW9mf873z3IJhf+6syixJM93k/EbY6lK",
-	"8vY+MH0MDeqKq7nrVAp900KwBvawYCka8SAw/vmEho3lT1ECdaLI2A6NG3HzLi6mOYNur6QTR+D2g7G6",
-	"2zj8x+quhRkALkjbnZgKEh7nLQTX3h8LCj6mR2dyIfRleCnMh9FRwK6hHgg0u35x6/1gazu/GphGNTkg",
-	"g4AEXDB1QE6geob5w6YVA2hvoZuxDBYzoRwIYvXapYzJCTEj8JkLPMAj40UYmtXzgJydHJMXh68GHvnt",
-	"4qT/KoOjHeOA9N9xNZeKV4HU8m5pIll3Xdg846odn/9te6FzOEHf4QTlSbuOdP9L1LoJ2srHnK2ZHZGW",
-	"WBPX8B21EeBRSq5RJ2b6qMlMKk1eIm167I9NudIsJMOQ+TxkY329CLllOE8c1F3jQR1edBlWFgOFHbbA",
-	"K8kO4a5ZG1tNtsh8234oGddGuLvkjFW6+kjJGX/BEC+SOa+Oz8O03bviQ4e/RMzwai0Cp1jLkZHBXIoA",
-	"3CQ4sb7m55DlZSsTJY/NR2xKBeo05JaSMxdNaU9MAqqQRMyy/95ZW96dtixveJDiwffZjApfEcXF1H5s",
-	"X+aAbkga9+AFI/uAdjhlKnPz7YODr/6BQZmkFTPz7Wrurva8fHaGt2+7iVwj76uh/xFhFlfE58rY/wjq",
-	"QJ2GiE8HDr/Nzwh45mSkA93dY1bu3dsP+6EErKIA3ScHbHaJK99MI7aThQi4uC0/QaWpuAPUsanU8QEF",
-	"0PaT87XYNZuqnd2Pc7geTCfcLLaoUS1a2plv3DbA7USGU6k1E03sr+ZhzFl1aoHaEUdTWbPPTSNXbQgk",
-	"wtL9uIBdGTqdKbL3JAUn90s7usBa+5mryKTe59r6WcrbyOa/+J8LErJxFHxsxI8pQm2fGxHtmJOhHKVK",
-	"tNtQwwdO/hPPjeIX7WJcRGLmilTWYLEpJFFLvn4HpUni0Xgi5UkSBBYtgW0peXJijKt2HisiXtkAtl24",
-	"cENM8DGbl6XCL6Dc+d1mYRRH9UMFaYjawQOtXzA4ccqNIs4kIOJoKKwgx/iAOMTvh4FjkbBnny7m8SX8",
-	"baynhELkgnjbk590Gb6LvmpPwF08qo1Bdlj9UkaJJIqJHcB4pR3/iPwtjw3Aw27HQWKjVfaQdeOaUH2H",
-	"24jJfdQKVw1cMMyMyhAJt3BdsEkRZi9ZqcjMLATVHsBeFN36ZwXSzGv8kC4tJWViJGtKRhly1uAEXe1t",
-	"zeoOTrbVLKUPTzPamqgYoJjwyyNRBVsm1Tfe6V9H3KZIOp/R7xweAfOybqtv64wd5UJ4bvHHfckgpF9k",
-	"6OumaSep6nphRXHGyqJGTtkuC8mesiJ3FWsx73OkzWaYqAqdglhckmqtAN8N9W1OWX316yDsfMr2AzRv",
-	"EqVOQstLTB8mMiQBFdMFlg6uKGWxAke7B35ZHyGGEnYRCPebSqZcTiBkXls3jVTJ4k/ckE0Q3yonAkfk",
-	"kbAKY2e7ntyfM7eF+f5cN5fmn0chV4mpePOimuv5rMt/xE9XrAJBQFyBjpjq2hJgYwej5Ev+IJH+EnPl",
-	"dZ+xro5gvyg2TnP56jLD3QhTXQk3XcOChSx+m1dWFB1UvCTFekKaPBfbgsSKQAwmfGmzlqyqJOC7dcHC",
-	"znR/sdxP+P9GSyCKek/uevu3BrJLY9Xo/O2lezahfeSFKj8VOZ3QE9usrrh1+jgg+q6WTgMgV9AYfSlO",
-	"riYci9zV6CMgVkLjkYANs7ErGfM9V+HXkUBvt8kBuB0NZKeXo6iXdRD5wyZf/16EMpgV2HARdTld6Bsm",
-	"tHmLmYz5nAjGfHVAzm+M8FjOyWDVhFwiB4CWZtHJksU9YJEpTXFNrzwJ6EuwZT9kULln1TeLniojghVs",
-	"eWYbH0PbzpPBprtbFAkV+EQKhvw2d5L7O5n3U3qL+58bbzK2Y9jsvrLxLOJ3t8lFkb+YR5fsFZlKoqUs",
-	"On/YfvWJ7nxUpw9QjKoZu/kMHtWg4pdIQdaYLjajI5mAAmIgFJDEnpaKuFzRuidXaDS3Kivt7m21mMYH",
-	"O3hzfsZtbIWABSvkkkhxQM7SGm4WO9X8MucqI/g+F9OsmMeF31DOTE92t+chKF9qZts2T8vGho9qycCG",
-	"6EjMenGFX7KFfOqd09nW0dIVMHrHNoXkJozn2HImb4IgXZoqDtmyqSx4tOPbVpZRAFpZ0vCI/8AxTQIx",
-	"JW6cSwE0EkJITaCX60vgZ/PzlrQzjUXaVMGQoiMXOLrEEFcqVjZK4WI9z95R7TYhR2aQ6opOBo9Hmdlk",
-	"+Vw0IgxOFjwScNNxygPkC5dzJtIU9FJaHw+ERVk7wv71OmGEgSxB7EfembG5CbW6/h4Kt3XI2DqzptSa",
-	"vQWRbju1uGZuCB8cAeSVnN4+fJp2vzl0Otij/jRtSIhKauDMeGH2v6FiRIQEzjxHEFkYg+lFhONZrSXo",
-	"QtxIEkgFkdRIEM+THLNRvLIL2MxZbcztSOkqPSJFVOLCIUfWnipKyHosq8QuTsHNJ+zrJLxIqS7ixJ8O",
-	"noaD3y8Dy03b3PJot+WI5qfcCP8lbvZnJ6iIhqIl610kh95Ne+LH9ZmPLq5FzOeh1NH37Nr6/Z1y3UmU",
-	"IBqB/cSkxxPQXRaJ0j4+UvoI7Latq+w0oKaCpYMG45uefRUq4+bkYbTb6150ZzsGQS3trgzoouhCrBdX",
-	"ZBIyS2q7D76GhwtBscPR3DRf7Wsd6ozn8YB5WnNB8qzzJ6ySO9w592PTl0ps9/kTdrXvPMN6jYXVTpKw",
-	"GZgVYVwTnIeE+wqY5YX1NtQBOQbo0RIlWKJ5V7DGHhcA+hawiTZedA7KypVG+t8m9Cr9PZ+48CNk2/Sp",
-	"KM83ZEouwjEG7yeF1KtMYBz8CiKVl3v8USsyMqNg3ma2NghQAJuM3XOli3oF/yrr0Yzef2Ziqm96R4eD",
-	"gdebcRH9DauZZqF57j//8ab/d9r/v0H/5+v+1X/8mxGrDBvkI/e9UILaiEz6/UaSMRVEy8X4BupazpEh",
-	"nCL/bepELMhTVjoO0qcm61oalDvdb0yDxrUFkLZwETDMkWL3dKyDFYJe85CLMZ/ToEhWowa9GirzJbrp",
-	"W2l36EguNHbk1qq009gKGl25O2funiegDkGLR4g4SQBD5e1cG9WgHIZ4Mw5asLhqYRAdzqN/Mw72A1aY",
-	"aeouTFHQu0cKULyB4EOjdtXUbJNRGMQn9pqpDYVdLNGsNasmCwF3Wr46e+CxUJZSI0H1n6x1g6cnSzQa",
-	"/fyq3RcMNrpmPOOdKNrFXiplBO/YmJcVF/Lt9aZykpbJmUWtNa/wWUOmTs7Jfx4k1s4+YKySXXnp2+8x",
-	"DUVCanrLBKFL2kiw2AWcxgrc/+GptVajYlSs7Zm+an9b7AxqVn0TqQSS/emVdCcbzX5AtALR7T581pRh",
-	"hPS5fYi/npbWCoGGx9iucb/8dyC1jLl889zdRDr8dgAWfsJn95gcf/wCgA4tyYQHAeHiNbEz5goAFfUN",
-	"EJLKfji8xoxJXh+OpVCLGQttqaHiztjyQ0VdckhNtS59MK2LuvSJrfL6cZQgw/iLIoItmdLEWNl3WKbL",
-	"JrWqsZwzh7dGAljUbzrn17dsdc396rjGnH9iq4/GBNtpLaCkChSVcGP3zSTKE7MXrVw9P1sMPwd5uGHB",
-	"vMLBT4H6g5CUA3EfsMnud7wvIZvw+6cRJwOD1hI8NU4tGMlAGfvDunTAhUrI1Ae7iux68p9KOA2M137Q",
-	"KZyq7uJThf177CE0aQWsrn/llhne/Owr/LsCdtCWpsJ7vgfeNBN480DRKcYX9iENV/tY3DqDMmw7lZUw",
-	"h+/Kvbvdej/IQ6FAdx97aGO/exbQUjgCDWw6fWpL3Gda6FoGdEpGKxuMQYVP/liwRSNuxH/JJZnQcM2U",
-	"MfvjiN1w4dddzgrm+I+F1LRissV/Y9sW/M4uO5IwCm04kjNjFBXGN9iJW590uFA+6SCw5ZN+gU3axxhy",
-	"wnGwu3Eq3GpeCFVBgFkt0O/C3PHoQ2/gU9oKvnGi4UTR/rAuinChEqhxYdHa76BGjfneD6iBU9VdUKOw",
-	"f48d1HAnGhXVrty2w5ujAJyR8Rr6djfIV9S3pskH1t7O0Lo+uS/ci0bBywvPMHAHhGgnCN6O08qxSD5c",
-	"wSj4JtZ540HjSdehNxgM3PtHK2Kjw2st/eUi+BX+XQFOa2uPgPd8h9OagdO2W7SKUbR9CMHVPnbTzqBo",
-	"NWewEnj2XZV3t4vtBzwrlOPug2e7sKvspvZsxpSiU1ac/PZ2RYa20TX3h8D5P1qR4S1bxX8ArDSELX8o",
-	"JxPFdHQNksz4DPg4lJZhlAI3nIRyZu/RcvgaPtWGTy+hYJg2NiWfMY+MFjrbntBASSJoGMoloSSQ8jbq",
-	"F+4jcqEJFaujmNwGCYrf2laOvJspTdwwIEMkEPk5Gn/jmmJZA1ur8McXBwQ9VuwDEz5cfE5O+Vv47Ihy",
-	"2z7WFiSlSiE9+8w8wDJ0meVIEb2U8ER4UFQxw3z8azJZhMBMaRVSkSXl+oB8lvLWDOYMypwKSXDgodfW",
-	"fRnxIGA+gfqOPgv4HQtX+amGp04Mdr/knTHq01HAMktfHscMDp4dTW4cM898jBmf83efMLtMMbAzQ7mY",
-	"2lZvvnwkIdOLEDjzCmPDYqFO4THsns7mgWnw08nA/HNo/u/5m5/xr8Q/PS+Vafj8VVmm4aD/MyYbHpWk",
-	"GqbHwM0JSs8NEspxhfU26EyKqU1AvWWrwjqxt2xV8HmQxdp/8dPhYeZDBs9fZL9kY18RBjO9g6XgNaRy",
-	"Mt9qul0SivoIt6R6OZHhjOreUY8L/cNz7B+fLWa9ox9fvvzhJXQP/x5EneNCsykwFq317gRJ77lyOiJF",
-	"UV+wQWWE7lguhHYv3SD4phc1DIOnAUZbIW4B+TMbANWwxzA/WtBT1E/2pzzuJ7i0AQk8Z8K339M507DD",
-	"uXd2yMzotU6Wj68+Y2PG57kCeA7iYjG+HHc1hRlGO1Iqc6SZyjPCt0SBTr5qiG0ti0/b2jP5VAfOLEka",
-	"PC8HlhAUyECzBkpOihrlQdcMCqxQANtRZOvZpYJqsCSs7c9VIlhZyGVhDXQuxgWblnFv+mZoelV3zqhL",
-	"sa2jaSEtg4Yz7PjFGdOJTiH2Vy1G0c9gHsRb/xiB5loGzD////LyfjDoX17ePx9cXt7/dFLRjPkgGdQT",
-	"i50rdseETpl1r8mSC0XkHQvJEEY2NhbQs4q//jNVuv/ePKL/8V2vgPfhxeDnH6sRPxz8Z4E9tnlX1Oxe",
-	"P4OP6SsdMjpLG1hw5QiDsi+FTzU9Il+/XYpLkep19r05xULDOxb2lRk0eKY6IMPkw4dYmQU8LcoDojQV",
-	"fqKRla7hERmaXgyNe0CJ1VCPDLkPPwHtdUDNkySZSjNnxuWKn+OHcj5nfuo5w6+X0Qp12Tsil73D55e9",
-	"b0OyvGHCFmEw80eWFLiDiQrkMn7kPJSjgM0yXfuCv8YYMg4veFrGdRrL2cyMRsAFSFO4IocviSK3jM1t",
-	"/auIsRgWrUYYLqgeJxYP9ENWhIYhv2PbmBl2uZ4HVJQfdX+BFk+Kz9180u5tQhg4I8dyMkmxgBrH2Ghb",
-	"DoQC219mhkI+Zv2RlLcb5sm0ewvNntZkue9qYcbMq5zHKwPfIzcs8BFTCQL4qdI02ivpeawQSoS89lvG",
-	"EX2PCkpGBeWS39cJClIsvDOKZytolE/cOTZ+49r+2Vl30+PRUuCNnTFC41lwE782mXnlD6DJtW1SKSwn",
-	"/Zn7q0fRvNec/rL9RNJkRre7ITWbO/rYY2syqvUwzUrjBdkHVCQeeaDqpW/vWOW0LgUo7GLmi8MXdjGr",
-	"V3tdojoTp9DoRFaKYnisKrrr3XQ/EQibRbX7oQg73YawhFUxNh0E1qGI/AuskXZA3sR8ajcUDsPd0/KP",
-	"u8/du56Ui/eZ3zH7ZW2XooaqYW7MPRdVAXEUScqZhb6pV5Q6IxtRODATfh/qdZbU9n0v/F9Nk60nezfV",
-	"6ppcUPDD3gs/v2gmXIBSdzwk2kihskXfJgvF/LgYvGD32sWXkGYo8t7bqqogIlF5upEjrJWCNSoYm8rk",
-	"fdSq3gh469Jkx3uLfRTu65CNawWjzJhl0KQhQbChXYnK9ZFKPlgELMZUkvgZFavcXXAhvqGQ4Mdc3ecO",
-	"HvfC7ZxIwVSpTm0KEt8UN7tdXdAumoz4KXsKVq0gT10tvraG+W6UrLQdaE28CjD9EzPffl0K/K4WOcqd",
-	"PQ0HLiu5ICMWQGChrFfCen119gq4kv9XLmAL4Bojfm2Z4zEV8PPh4IB81ERpGmobDgFEuxRqTvYXc6h2",
-	"qWwJ2km2UnJcm5Ln7OE2lXPPtYt3tVTVwYibg14BXsk3P7FWNUV2a4wHxQnDQukumgqKEWNBZsXGIcMK",
-	"o81XcT+lt8y83IZT11inUoWZFxCfVWJu/LZVgCDcVStEFO6oESf6IaRc1KOweLuq15v6wVv2I+qEOsIt",
-	"9Vhn4BakfHwax3soYzk6dyaXqpl6LlRDzI5xkyoduS/WQ1vgp4OxutuoLsfq7rvGdFtjKsbD2dmOw+CM",
-	"i+1p6UH4qeeio665uAwvxfPB8x/7g5/7g8OLweAI/ncwGAz+7kUXnmcuQNqC8g4Hg4F5QL1QOrMjhUZD",
-	"yAlsQQEX7CiRpeycIxksZkJ5ZAkcwzREy3bCWeBDIxidM7k8IGcnx+TF4auBR367OOm/ytjgxzg4/Xdc",
-	"zaXiVY4P825pwkJPKTSk0Ryf/62+YptnsvEi5HoFOjpiNGRh7+gfV0aoRlTxMfxx5QHc61R53YnBq2gf",
-	"ACI04QGD9CuFYYc9r7cIg95R7xnInu1n9lHnaBV6CfARYZ4EO/BC3xSkGKEX7KX9Fnebw+lz75wzOQ9Y",
-	"Os4lrt4BkYFY9y2ZcISlp3MqoflMaK5XZB7KO27EIP1gDIQ0hi0XU8uKHLJELLKSOU89peMbLlw0lTGn",
-	"XCG7xJ1Z1D6PZ5tqcv7uE9aWn4dyGtIZmtlgn6domPvw+PWH/CZsVBBXMsDj8VQ9N1vCL+/t0hXQg5GF",
-	"evFJuqFotoK82yMuiCTpdl7DcyZ8D7IIPbIEhCObKJZ31/Eaj26SSTvvDhsfFVfJXyiWzISC8Kic8cNQ",
-	"3bFUWnkEAhITb3O6mz98PkepTGqEz/ME+30YytDlIQo/xSedeB3wR3+DhSKUAe4G1J9xAcmpCbTIS3v4",
-	"nquxbi9mKq7nHnF6BadGXu+WrVwT85/u5wyLtbdWBNKLyzZ4CbZ7L5ke7qVSab0kT5mXYqbz0jG9XiYl",
-	"w0vGtXnJldRLhyh6OCfRNyuZ/E982FV0z/o4V3zNldlG7lhgjLD1h6Rnp2A6qg57YpBbHdgrryekYGYT",
-	"8npyKfI+9LtUNiqVd5wtm5CnyjKU+vBCQfj27V8BAAD//w==",
+	"7L2LdxpHlj/+r9SP7+5JnAEE6GEJnTlZ2ZYTxS9FksczE2uh6C6ghqaLdBVC2NH//jt1b1U/q6FBkp1k",
+	"s3vOxIKiux637vt+7ueaJ6YzEbJQyVr3c23MqM8i+OdzESoWqsYLLmdCcsVFqD/2mfQiPsM/a2/plBEl",
+	"iKQ3jKgxI0MeMDIPfRY1a/VaxH6d84j5ta6K5qxek96YTal+DLul01nAat0aVYp64ykL1TH8OqRT9veP",
+	"tbmkI9b05M3HWq1eU8uZHitVxMNR7e6uXju9oqPifK7GjETshksuQsJD4ov5IGDk17lQTFad0cdap+Sl",
+	"r4VH3RtxTtWYiCHsQcgWRAz+wzxV9Y07N+0dvW45ox6TO5On086vR7d7i/bg044SM+7JHRHBwRRndVev",
+	"zWhEp0yZgzvxgnP9QXGSF/OAEe7rWXH994yqca1e02+udWvcXznb/4rYsNat/b+dhGJ28Fu5c+IFZz7s",
+	"0MmMv2LLkvefnJ+RCVs+zhTgxWYWz4VUb0SoxiUTeU4DFvo0IlM9SBPK+6vnTfKCDek8UF04xWgehjwc",
+	"ERGyeLa/zlm0TKYLv665j7TT6hw0Wkc1fTpKsUj//H87rV9ajaPrz527xretX9qNo+vf2r+0Gp3rJ//l",
+	"pLcX0fJiHpYtYsy8CWE3LFqqMQ9HdTJj0ZRLTfuS0NAHsqeSKCHq8Lc3puGIkVDA+LJV+dGyF83DzLp8",
+	"3Jlad0gDyeKpDoQIGA1hri8jMS2Z6aWikaoTHnrB3Gd+2YuHkZhm3joU0ZQqPSWqWEPxKXPu0g8R5WWb",
+	"9JqFo+RmzljEhS/jkyZ9ny77TXKiyFRIRdr1/VbLjiKUaFJkUpVNeKRfXKtKoe81R4O5mlmL+exZ2VV5",
+	"P9NsVS0E8fmUhXCmdfIfwUPmk8GSUOKJ6ZTqmbHbWSB8Fp+Ne6ZiPusNlpnJcsWmstKsX9g51O7qtSm9",
+	"PcNfduLToFFE9cPnIf91zszX+vre1WtSLeFG6NOs2YWX0bQI5XzKIgITJnr2JawCBmzNLWAOWnjBUZz5",
+	"bDoTioXespx5vWIzRYYiIp09Mm4SLWmkln6aoS24GgOBwSeGasiIKWmEYiQVoaFcsIjQEeXhMdlrHZHF",
+	"WEtLNaZKcxnNcWSd7HU6+Dyq7ymLCkSIMjrZidTsG6/YsoQf7Q9bXmu4yxoHfmvQ2KP7u42jYWvQOBju",
+	"Dg5p2+v4u/p2TektXplat7O/X69NeWj/bmdY2S8fP9522o2PH2+fnl7/zc2+znwWKq6W55G44T6LSnbW",
+	"DiMzM+5RBER+MkZUnA3fUOWVCQqtZVjmEesVcGD6E8NPuSRTRkOgjuP42PSJAgXstTvlZzdswOtrZZrI",
+	"Lmgi6VPpZI7h248fv/vtYw3FSrvePrr7WCsRJmfhDVegvpSdQzzgcQ4gfrzZ+jdsOiglivcS6EBvPiVT",
+	"GPnwU9IvsZMZ0pfUU6JsPpfME6FPhjDmUfYnnoGZkWZPL3mgSrfoXRgsgQ41I0eewW6pp+BTLrPcMycQ",
+	"4D9VZ6ZNgIAuY3751qqqJROLvy/fp1BuvU/x080+ndMRu+Sfyibzo1iQKQ2XsEuSUBT1ZfsyoyPWk/wT",
+	"c6s/+616opXwUO128Hby6Xxa67ZbrRawTPNnfAt5qNiIRfF0r8SEld3CfshuVQ/mofSwfqy80BEjAzYU",
+	"EVs5e/hV5bONp4OTi9iQ366iNzBTkAUO2IiHVvZxWTopeGZmQil+1jZbViJlThr/po1PrcZRr1EmZS4Y",
+	"9ekgYFfaUCqZOnwHc68TERGK+sU3kkRMRUv9kc+o3wiYfjMBk6uEcOG7rWk3M9f4Pl2y6IZ77MTzxDxU",
+	"pQwIBhGKox6FBWUnYu7XJQOTonRaUj6WxDDPtvOQ4rnwy675ByuUgfwloREj7BYltK8lM6rKVrJezoLb",
+	"4N0z9u+ff/7X4F+XBx9uLwdnJyUU7Gn1uoR+O629QxdVXkpxGkWl4uTDGFl3rPIETJFQDIS/JDzMzpV6",
+	"HpOy57OQM79kiky/a+Udc07xTMo5K5+jMEqrJN9evHxOjjqtp0+ycxsrNZPdnZ1AjHjYNJ83PTDkXPPk",
+	"UpbNcrd0lpeKqpWyBnVvPgob+b07eNMK/3V7+OnnkvlI/eiVBLp+H69EmfYY+nVtba+1fJXYxu6txvAe",
+	"hY9l+RfYiCs9P0ZV4ZIYH1DZTtAZ703YsgdcYwvPD0yluivimHhzRXyxCMHcHjMCNn3KFYRCzpoAxicE",
+	"jp+HdmMY/0C5cZxsopcxk49JyJgvST92Ifa43y93WqDhvI2hDFNcp/0l04zns0oLtROubav/waSq30E8",
+	"8vms7MBDsXjYa2rmV35Xkw2DS7nZcdp7fB/94wPlaoX2HIhwpHdrQTl6QPqaa85lczamkvX1VwGjN4z0",
+	"Zyz0eTjqGzXVSA/wTeKGH7Qkuk4S03nCZoowDjbzgpYyBv1yt05ea8kMy2/D32nBkrWYwVb+7Zd2Y/8a",
+	"/3nQeiLdquUHEU0CQf3Yd1AiKM0wwq0n4zG0ofxkgPzv9NPkTISSgSvvJeXBPGL6nx4GcPQ/6WwWcAxd",
+	"7MwiMQjY9G//kRjHqGgm4K/wja6YC7q8hpQH+or1tcrUJ5IuJVmMl03YTfMsjFFolQbtjuJ9OJmrMemg",
+	"JmdoKCPVP1uVCE2dbo0tfxoPfvD4O/7Ty/efztpv+Zk8m6rZv5+fHZxN5e1Z2Gqy3VbT6wTaMqJzn7PQ",
+	"Y3h1KfpQecRkT5/YEUh5/eSeoYhnjEbaeqvXZpGYsUhx3OzsLFyxqJ8+XDWLlJWewTo5O2HhiR18l52o",
+	"20UhyTxUPEh0YcJCH4yzcsP1aJ3dWteK25z5vfS+FK4BWIL4SqN5Z5WxeRR2OVPDLgSsZFfQuRp34RcN",
+	"/chuZkMd27bq7SfBQlNbHw8L+CUL9XJ+sed37briyV38pZZ/ffK2zManji95JAb89CSRtkXkYvSMeDQI",
+	"WAThmIUxWZZkSpfEF8bti1IgZabWiVYpCA0J9f2ISRl7IHkE7mf9MFRPAiYJDQIUYan7wn296mDSe/rK",
+	"b9Gfp7uDfx55rxfnrHOh/l2r1yY89BPtK6Uej4XWFTTRA/eQte4velUe95nfGyz1EE/ABsVjNCW+f1a7",
+	"u67XxCJkUQ9fTnut9k8nz3afv9g7fbn/w48HP716+ubt4fnPRxeXxaulf1MePgQjfu72ECbktmK9BcrC",
+	"DVgX5cSDfaXH3tk9cobEjb6oZyuiVPRJitDJD9IbXGrZGtJBYqknJDSlEyYJV0SKJnnLblhE2HSmUJRW",
+	"ifHYhb2Lj/AuF9m5S59lgaz1N6klH8M/khNZfelAIsL2161XMn5VZmNW3bVX5vgcO6cfrSdndo8rgq4q",
+	"yxwSmscZF9lEvXbb0KMbNzQCnUz/zL755PwMgy72gzfmKanZveZSubkB+PTEkNiRJm9ANskJfqcPe8CI",
+	"HItIaVKCg4Wjl4oHARlrvYuSkN0qG6nOXSRLABtRgosAcn7JzRyLmROHmaw6zoQQnbsWEwUyQpq9GcU9",
+	"SPOrtYkML2BwlLmV636mDd849q5/qTmxuSvV8ibS+5O8tp6eunvDAvcW6QkgZ4ytiG8kQQGnzUcViYAE",
+	"XCrNMVD51pcWskz071CUhCIiY7EgIY0isTASx+jS6GKbwh/ymEjGSP/EC06HQ+apfk7+eNyP4Nq0W034",
+	"/51DvR4vYlQxvwdaicmYaLTaV63DbqvVbbWarVbr37W8wqkfDW/R+hsL9eUDEUO9YJWMqWfNzW4tnWaT",
+	"F3Igwq7ThsOMLqf68BrfAX3x0OMzGtS6te9Ao5diHnlZxwqGC0GfQoNJ74QYSBbdML+X+R4sqVq3FjHq",
+	"w2Wbz/xVO9NudvZb/y6KTbPPBcmJegNLNAckEC4xZglcpas1h8oy4zn3nVwifaRrdFttMOetiTWBqNTQ",
+	"u4QK1l4yJMq0/lx9epVvcZ6+NvBi5BWASidQYDr5o4hpd/1Mzs3Quwxpr132eTz2Ln0H1v7uwg69S9+T",
+	"da4LM+4ufZ1W/wLfcomjc7eqyum7VJWcz8rQYHrfUluRHELmiOvmomaJP15X5hZlZp3arhJx8Bx+Cdap",
+	"70PWJg3OUzzCJAnl+APkLGqWkOPbeT77oDzyobhXwIaKiLnajoEl6Uz7rUr5TL9zfvUQnCTZkz3wC5g/",
+	"2pX254/AdnIXe6tLXHIBrf7o9AdBuCllKtUJV8ZiZ74175msEwokrv8L9nXmJ5REImBZqxIsYrgeJrsT",
+	"H6rNwrSxM2HLng15mbfVUFsF3ypa8vrpwJrQwVrNHsJl+8+Wr9jy0rwh/uwkflX80QW+M/770rw8GSCy",
+	"A17Y6STbLJ0WAlh9g0hMWCTJQswDv8SHiLueYokpr4bZkohRmTg5NdNZrWQSCNJKcvn+GdHmifHk+CzC",
+	"7HNrFqzTVYuuRjvZz4Xc2/rW9o1dnYtSfbO/hIeaCFmoWIiBnILz4l7Gjl1YZhXx1Eru2GnMSPNyDM4I",
+	"7oE5CXyqrBMWSAZJeWgzwu0wnxYvGfl2CP43e7nwyj0x4/Ugk83JtZHUJGdK/yvOABU3kLc5FQpiH6OL",
+	"8+dgs/94dXWe8T3oWcDSw6XDPQlrPfNXJvKn0wTWmD+pIIge+0urcXTS+PGnV2/enjeu/tH49/XnzsHd",
+	"f9Xc06jiwwis+6JuqEbRQWCMyvt7JoKv5pQI3uEfblZDCcQ+4K5IQgdirprkAvKK9JkXEoskGTAbUkOL",
+	"Gry8abqwNiTGaksI4zwtMQuZG1MjQoyW1CU0tLH3euwvRSezzGUWAekHgT5TLZ0mbClBvPS/68N3UHJg",
+	"fS7mzigW0lA1ibmBeHvMS3AGKXe3LzR92LulhMj5bWllOob0VxlMekmi2PXndqe+17r77du5jH6T9EkJ",
+	"oT8po/SLlELhPG67rXDUXXOodTxF3KmkKEMvFGqCrNVQT5LFzTr0vj4swaSMlDLiuWJ4nTcwEtAPLQiV",
+	"ky642tL5HCZGAR8ZxaKuzxk+SPx1cbJgEuRI1pKIZhN9iGue8rGFrHGxws+/3uZwO/Gf0QjPLKbvzHSP",
+	"CVcQpYfMAnbLMaE0IeF45g+X6Xgfd2R15TrOpdlIsX4XM0v8SY/PSs04u6PIP9LWWyycQ5HiIrHxh2yk",
+	"mYv1N9vNTnM3u9N7++uCDmk9P+1uTen8QBgl8uA9WORb3h8TGSXIpG0Qx4Yp7AzyfEYL06U8hmBPUhpi",
+	"d0lvW+4OZU31c7g1YLDfARWmp9v++m7EP5IVnt2UcB4EXRJqlp8JsqeTgvQYrQrZhI+iPTUSDfOhtuOl",
+	"otPZH9aYv3NdmqlWLYq790aEbEmoJJQsxtqqDeeoM4SguU9pULcidB5ylRDekLPAN9no3065Fwmp2fOU",
+	"hyKCoQmjmUcRC71lLnO13dlvtVqtXKrQUYYpN77/tvUb1GligU2rvvu0THEAzum4M7HaBcJP32Q9N8m8",
+	"iKkm6UdsFlCPSZP12AeOYD/VxlD8hWJBgLxCWyOmUMfPWQGxpdizIZf7hFl8LjXZJjbymOtDrB0Nd1/Z",
+	"qAtI35+nnX/evN2bnH86ulC7r73DD34qfXrMvImYq9oGCQFpv3DHuCYw+QDVLM3TvtPseXVMJ1URm+OC",
+	"dVQI7IPurusmF1gbUorfsNqaqE3n4aI2uSP7fM8IDEb3euDGWfcMHAu+li8cvEloq2jF2+8w3UOSiA3n",
+	"kvkmswlC+ISFOATqKVN+iZRfZHPnKdJ3oYiYSm0VzSMtuyPqKRbF3MVc5AxrMdcjrZE4OEYFj0lKGwuo",
+	"VD29CdV+9F6yzK822AOrEVeuCMvmhqz6GWSKWO0yz+E2000zXHOzn24eb4rYjZhstIn2F4mLbf38LvA3",
+	"F/iTu4TrVXWRwFPQkergC4a9VXoGDP2CgbZ6bWGyW3s2h7bCsTozYh0hu1Q+kckwyoXdcJ/rOUac4lH1",
+	"uFAEOMQDROpgn+8RrJuwZZP07cr6xHjrpU1rR/MKPJOYTk4VCZhmZNrMMv7OCHAEMBlEiwttlLCIpTw6",
+	"JOBTbsrYjZ9vwpaSfNuXzJtHXC2bU3oL15COWP9JnfQTrtsH9yhjvmbToU8CziRoQdxm7ozYGu2l1mnt",
+	"NlvNdnu32drp7Om9THN1LWSfWiHbymoz99I+voDCsV4NyJ77y0hMySI+n4nJGx0wohl8bH2ZXNEljHx8",
+	"O+we2sY9TLiNBfuXEWoJw84HVISEu6PvXkxAxOfDIdo6fTjzPnhZU/enSU4SfAl8uB4ttbFJg+RJkkzn",
+	"UhmHVcg0lYRaTfJEGEI6YeVM0KwIWUENerWg+qx75LNIzEdjdYmD8/y53MtiRfaKNOBjowrq64Cpg6/Y",
+	"Um/z5YtX0pEL7LZSUvae25O8wt6rEBWBcY8ZGEHD8yvFRhyKS2mtK1Ay1do8DK8jmZqi10wcQZu1hKtu",
+	"ylSGXw7FPPQhdjAfBFiibT3gAaMT5ldN3sXDMz9J1iHU5uK4P4q0MEDQoH4X8iXRWz9mRARow4wEk0SE",
+	"RGs5EBKkFnHo4HB8bIU36bdkv5nhAF3C0C9ogcUgvzrxmYYiZCb2z9JDNfXFvhKzqRjzzAnc9Oxr3Vp7",
+	"f1q0Tzdnt9mnrmG78yTpfFuWUkKYyMi2cNPSWLxirCrDtws7+OD6AYYPvqtd3yNFClU8dM3WE61LyBRh",
+	"QPEIUEUui8qQ0fTx9YdtaAv3ezV2VGon0rBoY30j75E1lstaSpabrg1ftd575IhmaOereIMthTqrzX+f",
+	"O+7QN1LZm+ktLZdvlzFXcmsiyLXS2gj+Iq2NkMuxWGhG4rHYo21ySBQW8fiMcNUkp6EvbSUY2C5yPq0T",
+	"KXCYFnOSeDTUej+Kw8HSRpLzKo/snf7z5M3569OW+W/b/Ldj/rtr/ruXV4NkRg3a7dSPDlapQZdWbjoK",
+	"m2lI0KFqnXkBUxbiwqbBWIdryt5GvoDVsqAuuCPZ6Ox6iHAcVCWnbOG4qg7sAAi/5aJvej0lwbfEuWlu",
+	"zrqI2x/S9vsDOX+/YMxuC1Pz/5LdWK6tvZflOTfWdgBK0JcuoFIlajQlUx7OFSMBVY4iOJvqWi0nIctG",
+	"EwfUU2cl9+aJ2Q5GecMiSA5EhmMHnhl1XitxPGDHmFeIxZVSahV/FgklPBFI0j9//6xfJ/1L/M+bk7cn",
+	"P5wiYbw4vXx+cfbsNFuUZXRPR431jHtlgDKm3i7/+szRlGTCrCm9Vivk7weuxqUyGKyidIg1ZTRqE5N7",
+	"Y3RD6r2TIISRa5B3YUoVtggGA7QtMLFT2R+A8XRM+vjYvhHzYVJn+1cA9iECsOaMN1Vd/grc/hW4/Stw",
+	"+1fg9s8auC0RfaAaeQHXzwL0OxB/xhhAXc4p2YDo04mpnUMHlf+ew8WuIK/Zpd9ntHfuc3XiKRFduZFz",
+	"xkIbydqSo6HR/wQkzmutHBiWNgQWY0GieYgaocnaT9vRcwnY0uabnsnn1yuNMS7kUio2jbNeReQ2q/V8",
+	"11RYeSY7Oltgli7nAbjK0sef3rCwJHaCmfOgmkkxZRAf8LkPbu6Is0LGm2d+i6dzZXLhAUsZlZK5jFbr",
+	"OjjWTNRs4zplrbpSZ/cxtTswLXaj7gNYYC42fhexXzdR55I07byBQ6MRM89UYrb6mWaw2TdbhLCtMuWp",
+	"cmrTBoYPsQ4q1xlJw/gGSSLncsZC/8pEQEKfREzOpww/yEr/LPmkc/Np49N12iHWqh/suv1hCdEVUe7j",
+	"2Iwek0PGWkegJS+yUFgreXSW+ejfDhWLemMqx0aJfTcEzX6lwjmmPPxR/0Rr6o7K1lSxBDI+Aq9JAeU3",
+	"yWvjAY4dDVySEcDW3NXT0J8baAXVJTtiEj7gsi9/PGl09g9yqzbQh8mygWR/OL0CW1JCWPOny3dv43Tg",
+	"QUDDiaybXGYpIgWxUfMtip46Vg7XCQv9meBa4ENCjdZv55LJ/NYqcBXqSxPa7d3GRPAqKVxZaaGVcbPF",
+	"FTe2kkYdi4x7Q23MNCcUcxlTQg7xksq4XwzTLyQ8JMNIhMpqVkMTboW2Hu6K2JJI+HPhJ3XbiKhYj+8C",
+	"sDgQmscmzTulCowA50kahY6W4YilRUI5A0p1FHE8YQs4Dv280FUx9zbO5tfv1RuuL0UCqIuR6SQ0ZOsL",
+	"NYGDMzu5TYaeDchVGsvwYK+2Dr1w07KkjVyAKZFZvudJQ7Dkuevla8mr3AiIr3i47nUg2QpPfQj1G5Tg",
+	"lFBKicK6Fe3Z+acYzP0Ua8sWikerv7WXOFctvVb3Ssl/PXaTaul4UuvTg2gyRS0C2AJQVC1juVdeUKJk",
+	"f6XcID2Bf7CID3lZ17x3c+WJqQEqAy9lk/THjPrgYV2ISI3JhLEZD0ddkwFzq3CgjYGO+A2wzzxwzQ22",
+	"NGx36tB0B5obAr+vHQ0PD/zWYfvwcM976h/sH9HOkFHa8vb3qd9q79PdwXBv2B50Bq3BYafj+e19/8Br",
+	"7w9aw1aLtg5raYbX7mjxFSrqqaRmKnNqgEQROsNQhjuaK4tdopBawfbhkoDvNBxpy2cRCezZVmB9RXZn",
+	"V1/aC8Ww2IXmqrCdJkOXRlbKLPHLRcSVYmHF99qdXi/49cDUzrlQLYyALDEINH1EJs0qYhVgJvFN8d6s",
+	"ptjl1sFkTZoDJrkfq4Bck6dkwTBHopNQLMJa95diko/5pnB6jPogpxiNAs4ikx5QPc6b3vlVeRTuGN1c",
+	"idPQ+pzdhxJb63Chb+DuM5/4Yqp3YcD0ZZfgxpB8FEJMUlPdGPRUiz9wTPpaae3DzQdanGrVIO1l0N/X",
+	"6rUbzhZgqvvshgV6B2v12oAHgSYAl+PhmfCXp6EnfP2383b09fSR+xjKJydEKhExn2BzDkn6czU87Kdt",
+	"GEoUu1V10h9QyQ72Mt+F4MKJYJFw92ySQeKSzvhw1FBzGHyQexGZ7DeHE94kTIohWYp5RMQCQBbIVGAO",
+	"htGsWCAZ5AnkS7A126E+g9IBCA8PgCeMaeTrx4zmWluikrQ7hySioa+1NK5kVx/hQkS+rJOIzZiCuwNF",
+	"mZZdSgStDUWmd1BfBrLXtxgqxThdmvXMqJT6HQ4HZqqyfrdTVlr/t52/NxuQ0NLuHLqld2KYFAG2rcGn",
+	"p0iDAItQ4UrS0HBumzUyTpkRsKvGiMgHHO4ti9ILbTWOaGN4/flgb9XaDJPegL1dYfIpi+WTEdj6Vptr",
+	"TxSf5jMjH03gZtnlxuZm2l7ZyJDIyZT4OcbkdckUCPYV7YLzmz19M87Obw4SvAyoxwmZWohoognm+dmL",
+	"C20RTcvMESiJycardjM3oVOgj5PGS9oYNrvXnzv13aO7b3ds68Dduyffu4kmoHz6XIRILbKcdNacgH5M",
+	"KpEvZxnrb20GIXZwAt4D+MYoT2WTvNNkF3BTxAQDhgXVD+cQsaHc0fqI3JlCy1XYpvR0Oy3XcaVnWZaM",
+	"4ulBljfCsY3FQrN789GIhwbmpf9dX18QriRhoW/RueHTwFiyyblGbCa61JuyHRuw7363tiWn47g4C9Vz",
+	"EQ65Q8ZdMOovQVqBqa23ESNIuU0c8oD1TPrAmAWBaMoxdLSQigYBJicENBzN6QhcpwFf766eh4AoT1LP",
+	"Q1HVg5jgWASAm1f717v3F72T87Peq9N/9S5Pn1+cXumhIZ/NTHbAnHuMSKZVB/0s8g3855uPYdGrnFrI",
+	"2ublsC1x8/LkYDQBNUfCdTniDSm6eqZTGvrSZndOjD4Im00iPAYI5zjdMMnerrtV+nmv7ej7ecbghEoW",
+	"guuI5qGFFCwGDB1n6UKWg13mYawim4OF3cDoMBksUyH6DPYh5vPgl5G+S75gSaZOojEkh+empuLsLXm5",
+	"pozQFLNIjCI6NVfbemLriA1k8J9A/mN1EhnyIGA+4eF66ySXlhyffj1Fvwmx4Uklc3buvVMYZanFwd/0",
+	"7hoajW9ECnjHKKlwF/5Db2jDgtzZv0fRDIInSzUGv06IrfM0f3Dpss+Fzy6dccA4pmCSpBdjhm11Izht",
+	"iKMYzx2XBCymvAsg29OltKplVSsVxC3Tm0KJJ3wGBTzZEhronVLeWuXwYK9CU9AMGGkyL+cZpjJ/HO3O",
+	"ITIQ58PNodrDwHQNlphj+IxK7llZNEX3Kg2TXOdvpP4vFgSnQ7v+lIc5Yyu2wFZZXc+FVK95yNyesICH",
+	"sU9cP6VJ+vo/dBAwsMP6v84pVHf3SaBPu28befXrxlgAjk1aTdKfh1z1ZhH3WA8hYWymHoEPIfF+qmcq",
+	"QjUuAMTU9Qd9/PmMRX2EkWmSPgXwmvQj0T7R1CGn2hCQ86k8tgP75j0JEg3EHYWep28qAMY0GBK6oEs0",
+	"xj6xSNTB6oTQun5KvlCLGgSd2mGrVq9lpgQfGjAbu3egJ9oP7ZYBYpb9cMoUiFv7ix7MFbHVcAcyw+0x",
+	"1Lq13fhD/ZNaF/7T25uYDzInUOvW9nB0MeAbYwKt9GPiqLvCmqv+LNmRdSl181CZZkfxflX+idnNgvSk",
+	"igZiNGfIPgzFweCsmCqeQj7+bEzYVdHn1MlVnnhyrpV/gqfuVI5TtxWpuA465mBJCupuQjTFgESRiqqd",
+	"do6V4qGYCaeWmjrhFH2k9881hzwF2r9L2LRUstSCwMpI4ulBTdJXQtEAGEuOceQ4FDASLlNtvplmPXaY",
+	"5T/2b81a82xEb17AFOupMfiR1uS4mBfXurX3ly9AHQlpEHsJoNVl9gE5EAaYAkTZ//j86xrEuIjgRT2f",
+	"j/TrwMQOaIgmzywIe8OIJbQ0EGJivhpMenqjeq0j6C1m963dcu0bUARuVrEGtHCE1eL5yWGuuel23F18",
+	"3oV6JH3+WjMKmC340/SszQN3Ri9SSrV5Gpqpmk1ttQtHlMtxXPmVvIDPU7kqoNTHjDq+i5lr1Fml8e2m",
+	"tL2WK0oSk8uamFtAQ5uxkCGldZ0auceeCTHB32pCq7bthuS2YrSm5y00SI3JzLX/yerzy6oX6dqSnyUJ",
+	"O0c3v0Xx5CoQEWEjZCMKRYilKIPYoHT3kOBMjwGmQQskMmAe1Yr0IBILySJJAiGZGUboQNww0vnf/d08",
+	"MmkBW/AwC11cFVnweera5ryIl+/IXqf9FHSL7OuRW+ec4NefS/SGF9ligHztIYuNdhDm+jCyb3sHRT72",
+	"0izYgJjGganl72szKD2h//348bbVanz8eNt++fHj7dOX19+5J5dKWXedrjYStSY+Y2IWMAhDFEMsdf0x",
+	"ZloRU/Fj22KmKqIi4c9tqkJ15N5kIZ0WLuRb1+Ic40o8ri8gXla2YIymHRPNUaKQoh9WH4w0eTY8Irdh",
+	"o+HwHGf7s2cci1m/8V6uZW6S+5j6dwNU0fZd6tsn33/82HzyN/PJ9cqx7qXPy2rkfhRzfYxY5yfrRKKJ",
+	"XkeDzvyFO8AlQqvUiZxr012S/tPOuF8n/fZ4tzXV/9hvtaay3yQnpr+9NB5cKm0qlsw7RWtPO+Ocs721",
+	"wtn+rXWsH92Nn3yf+mua+Utmv5MlJHE6pdwhh99QHlg/yDHRDJRGzI+TByM2MlE7j8rcnaU+/Z8V9LCX",
+	"jagVKF7+T4HCP7frB3t3/1P+bfvw6K58dc8hW3K7yBSZpjYi7wfCrcssWEQjB8yJ3eNVAhAPouCzgU9d",
+	"cgnGvw99scXCROBnFhYHF8GWNIDrzAwBkOhUsm1e7ff1vPaGr45uf+5M//F0cNUOLw69D/uf9EDHFmma",
+	"cKiePnP76ooiqORdKSo72FvFViFYBWzEDYd+7+Oq43Kcp2bTbF0WHCTNmLIbi8wT12ab0uli9hZ4Rl3t",
+	"6WOFc79560CuaneeQsvEdvewddh2bcRYqZkLwl4y8v7idZwdf3J+ln2y/l13ZyfzgpY7J9Q4ed0hFOOJ",
+	"t0SqZfGeWQpQrF6XfcTKBR4dPj1Y6ypPeZyNsxnW7zrFl5wF/mkUlfVi5uFsnuRaxQlWVUj+EhG8ZEgn",
+	"rKeZq+MCiLnqiWEvArbm2FafKSdTz+Y3QYKMWGgmPgPwaBLx0Tgnmn6dszlC5LeOU4FI0oam+3uut0Pu",
+	"QvHl51TFeQuwP13S19SthSZWTv3Sum6mynp/aV/r76BdfxMyCiX/BMPHjPosap4NG2+o8sZ915TXHjdO",
+	"01zVeM+cp40OVldn8CA+ZINGif1JMOPOFrPbTh1sEXczuUqCULHTF66/CIOlA2bAlFmt4Uln0ErdgLZh",
+	"x441v/hBD7I1m/cI8OG6KvwOy2OsBWkAAVY3qp9xD2eYO8DknYXeifmuJXb/XKf7g92nvDrsZWCfcmJv",
+	"EAnqe1Qqi+JhRvdMEXL8ceVaLur3sDcLaAzZp5idqv33i9c//7eNiMBFD5ieb28WCcVMmZNT6tvKsFG0",
+	"JjM8oAMWaKLDvIYeD3vDQPMFsFbAXqG3vYh5Nz01k+CIMNF8O6+17XAjjMZ7IkSLHpOxVWQM0YAuoXZ/",
+	"X9/hDiS/6FdqAT6dQertQV1faqrYaAm2B9IMt2370uVoX6heP0UOjsiZ6VckCZWTVKMjyx8Y9cZu51aB",
+	"qBw6Q0jwwOOXGB6LUeMRixv3lbxii+qdDKmuZS8vGPVf4/AyknWEiwNGgPYJJfATlq76hzj5XuvIvaTt",
+	"EQjW8y9Yka2/Nzdl5Q9e46jibSpYXEgNkowphvPmKk5qpN4kFIuA+SPm15GCqDcmIOnyGdRZn6FxU68r",
+	"Y8ne6dKpUWMc29wTAIqKmMf4DfOPSQt8JADsbHt8mej5JhN0ujarQBA8lDAzDKrCy8A9hUzHsK+1P4F2",
+	"XH+C9sQmcwT3qsip6imWaLcnyzryFyJHhPnienPb3Azk/oX0cDb3QE3PKQukDxuTRU/vJxKv7+5LlojQ",
+	"1UIyLw/v1gkk7HBqtIlHlk8r3nV/cfVIwsfMuaQE4+sIoweQL2ZZRnH7XcsbM9Xyaf6BZM+XECBV4c7z",
+	"t2DT8iNtlE7tGYwMWChCL81MTMByoiYxrZS7ForJpDCSPhgu/djNmG6A6LKuKpo/OS9rFSU5gZjLLAQC",
+	"bmYZ+m77kZjNEA+keKUr2a0XjPp6Pln71X08rhLTLOhwocp0rR2XcnjqsRtUmcKUXtOSOqYhjVL8mksy",
+	"YGMe+scmZc6GQ/M5ZrInhqstYOOvSMnAQM+htrvWoIzh3j6nfmK8QPpDT0ynXGk9QAyHEjK999qZ52t2",
+	"lHxnijWST1r2ebVu6+46oUcDQejquIHr3QB3eiMGE+DpVMyquo9fJ8ZlrpQyAcSuSefOUfi3Ii3Z+mn0",
+	"uupm8+KXl3K19UXQMOwRWySg7+jrVEEnBOFuMpvVSIHl1gmC7dokec31EvB5AmcPPHoWsSG/taDvF8Kb",
+	"MPXmZxIx8KFIqOY16k8x2RAv73b9aT+36+1WawVfehc50//7Qz4UWtsO+I1WKlNQptLC3FrGj/vx7eji",
+	"/PkTIiLUasi31v3/BAZj2o4BZE4nK2cUcv1WZ2ZySlJvUe87prMZC23uECVDygPm29UtU3K2fRCLrTrx",
+	"5lKJaZ20W5LstiRpT0lnSnanZG9K9qfkYEqeTsnhlBxNSbs1JZ3WlOy2pqQ9Jp1x8SZYR1x+qzVh+FDQ",
+	"2SQp11vXOL0BPUaEIyZVnfhiPtD00DRzwzrQWJ+0C6pjUiGVCgo86Qb4wOkeD0nl8cGeI2UrYzMVsrVw",
+	"KpzJNM5OTDKCxf2vCl20MzegfbBO4VyLKBJ7NtcpGCpaXtrB5crFg2CYv8WCCR/ZppH19ss+KK+mwWjK",
+	"QOsbPoGwjqlerIUQcs6KhClVwDb/43pd/8Q+1L/col/QNN3GbCywCdvlELPDyjPDUm04InHDNSOQM2gb",
+	"AZ1gRAjNxa/+eaXXLiIfhjFb1peTLvG7VpJWkq+mJ36rVhVcmhuYvD+rmvSwurPhjWkQMM24sklKRUik",
+	"W9W7ocG8DJPCRsPHIvDzDTLgTbjGxk0Kqebv02E0Gn3yh9NPavFrJ5iE4WLU2VUzMVjesr3duWsiFu5i",
+	"W/et2evUBqYXd72CIs7NOTu7T7+bsfDsBXmOeSkJTVCVKqbEIO030iRRIposz1fU0bkSPRYmGNWp+i/q",
+	"TbSgCVnQC8RIzFVvHnGTZCK7Ozu42enD3Llp79C5Gu9IKXZSv2/g77FqkJlwtT0szfQF1GpUDtnCtqKJ",
+	"ack5lwiZUOx68kuo7V70o+3TnPtkTGXPrNgi/uIXsH7ur/EkcCnn4Iu2Ox6IEQ9z0zerlIoOhzFULp0B",
+	"B4gnEjGfR8zb8AQ9GgT6FPNQo9uigeZpbR3aVRqd5q6cIIt9DUjERlwqvBJptpl03VmMBcrkqd4ng0bH",
+	"JUg5+DdVwFeL+VXbkn6Bu6Tuwhqobu57WOeLvoEtIsf2xhTyzUNCg9mYDpjiHg0S47ySDZCTXw5zvFST",
+	"O0eu5NHQcqYC7FNKKXJcpFKQHC7JhM1UnUhGAxZ3lMRUHyVMd0L3e9afRZ5B44nYm7r+HM9w5H2w3ZPL",
+	"7ZANprUR1USNswKlzRSAa0uvST6YXGKu6jge2k9Bxf36o8iykg3u3lY3KcWCHgTX8qHisQl3Tt9jF6Em",
+	"l69e4IDJ/SicbW6jS7nf1nHXPCHfIwRr+3vHR32cxBq4TFxfKb2kuhqyWmPI8oSa6SDSePf29b8yikJG",
+	"PSgK6s0l7YNLt+2lwWq+iKBiDgtiRG9YDqaVmi6sFkCGvGIzZfho3cVB16B47bc7q/yPUDbT+Pjx9ulp",
+	"SUJ4qdxCiRMb/6jjfiMzufVMNsmpNktt6qxV56v7uDJWUOLl6rQeTdJ9EUniCmE6GVoVxnHmBMnNcYRC",
+	"GG2t8psiFD12gzBafoLroxX5Xzxi4KJg4H2dGEZ+Gg/iq8y6K6SiS1u/hghf+En6Froiz1V9kL9Xhosy",
+	"0TYQDedBALw1zMNcV2aZ+baFf7HQ3wcLLV4qwBt0WSZ8FDKfHOw1BlwVK5XvX5icxwzsZAtzG9/nS5Pb",
+	"hyWlyWfhDVcl9ZonSBvYMVBOJKJeSAFKAULBQpqHXl4+0lDRtWPL1qDbeK6YMd1CLHnGYeEZ6FwJb9Y4",
+	"V/RCoedVlWYdgfAo1tuGGW9Iu14zCmsaQ0lq/rBuqbbF3YyFPkZu1/hVzC8dXVY8NtvMHxD/ZLDWh/1e",
+	"WiN3c7fDJvV827SIq2Cux+RsDPXUqa8FXQg9PqOByTk3BLAmuIKjtm1tVkGMWekVk1i1narU+ivZrLj9",
+	"10PYy7Y005i8thGX2dHMmSTrypDD9kZuvKIToPhNzVv4EcCv8fhJRQ1wU9rYwvMTKwtFPXYICLMLi7UN",
+	"HXQDRqUi7VYKLuGYmL7WSc8iGJ9UBsIppCuuN8Robjtbz1ZQYJNTcqux+JDV53sf90X8EOjVZotex9ia",
+	"JK4zNHy6pBTdJbAKkuFe9elb8KDK/KSkmBoesHrfndZf/G3R7FsnltNmX3izkdkXv7WCwZfM8BFNvUSV",
+	"+kpGXrIjQkzez7bAK0juBsDqjsWiuCtf7I6/Gw5dEdEP1rWFMKmIZA7PQ/g15GtKbHBzq6qaYyrjnox2",
+	"Ex36YKpIV/97TYcgHGy8jac4L/Ja+fdlH1u04E0vzwURkeaVmnXadg8KWj+wmSKKTiARQRLJoLpciyH9",
+	"p5UpJVGGDVSh7Uqg07u8vessXQqdfmRB60lvZeYoVpP8pdXb3PngGcWE8EzbicSusNp+/GJHD8967bah",
+	"f9m4oRFkpupHJPM4jx+WV6ngscmHp/YFmWVcWRbhwI7Gi2rdROHE9F7IKVyJWJAB72VTV/dKMLCSqnyH",
+	"KTuMmByXdZl3sP6NWhgmvqEKrXZx7KoOuC4a+WkxcS3LOPD1mr69ePmcPN1vP31SaGc/0pzFf3F5Aqr1",
+	"DfzV2d9vH9XqtQlm+rf1PwFb8d2rc610Q7m25EAqtW6t3f71Xyf/enX7PBr+47L39Gr54ecf342ejr2b",
+	"czrjb4JocUbpuffj+wvh6rI+coE6jETE1XjqxCKHaRZqNebRDXMOd1yaU5Mz6xw/cfV6ewWo3+7xauke",
+	"r0d2Sf/0eb9O+u9enfc1w+tfXJ70nc9x3Io3wp8Hc+kcDqdQ3LgFXUrSl3zkfsmtq8pFRD4PqXJv33LD",
+	"X+SIdwLUOwFcVn3WOPESMnb4Jt9C7x2T7m16vCoOHrIJW8ri9dSfVlbM9NVZVycBD3RN+BVbnsdQKa5w",
+	"W+gf2xREDL1DEcwxQRO2HrcQNYmh0HkmnfI8i4QSngjkMQmEmKRZ+vn7Z7V67RL+983J25MfTmv12ovT",
+	"y+cXZ89Onenwr+Oc0LIGH3mDbhs8vxw5KjIVUpHdDplRHskmecWWkkyp8sakn0E+biKIXOeuXyeQgyWx",
+	"PQg1j2h3DtNNlcgJOT+5ev6jTW3GcgPEf5zSfC2bYnRa69Zs5w1Hv5DdjuOAXzM6udDnNytReiI2ExEi",
+	"ymntJoQ+R1LfQJN5rCWYBbenqbQUGi4Hwl9+IwvtTTBhtaTdXPJ1ycXXv3KpUQWYJfOc69JV64VtbEPL",
+	"VIRZb8pQzENfS3SURaYJDsBNwhitpkvoMHQcH7RiIeSsa4pnPqGqcJa30CcEXqXZ7N/Jx5oMZM9E/Fvm",
+	"v23z34757675797HWlEK4UOdbQrgPemZ0whXpRIEQovHjAbHkGN6fRoMbX9/92CNi6SgT966xf1rfsMu",
+	"WQnTwQhDA8A8wWfhs7iRfErso7KuZfdRp9lqdprtp5iUMmah4l4lB31VR74t1TExq6JBZUCSXb57yeQ6",
+	"qBypenPpmsZRt51+XsZTv5EZVuqMz71hLlnUoyNYa+2N+MSDgO7sN1vk23+228fkNQ/nt+T28KB3sPfE",
+	"oQjZMynrYatMwrO+WAM2mkPPsRwGaOY4c2B8xS7jheOuCDW9sfc/JgFHFQfwRsCwM52LiUenzKrhbpvw",
+	"MeID5kpZXJk0WVV7xTZ+/q0M1k098VnKLPWZmECj5nSmGQ72S/ZdHS7X0nextdWaFp5+xjuSmXM9vhwJ",
+	"KeXOyEHNDxM3SHHb9c7E1ODEm/iQfX/TvP/reBJfx57nXLGX6Tukt2FKeYBFrLbFAabppRVYiJ5+GrtV",
+	"VUhqvEB2sFUmSjq7bQZ9GLIC0KRNml2qseVP48EPHn/Hf7p8/+ms/Zb/dNRku62m1wkcbceyv3ZpDTgC",
+	"PRo5VaB9sHu4t5kqkHmf61DeUB48X4nemgWUPcZWR6ZdzVBEpN1KwJeH2l5REc+1l6jtHXUOQbDkgFyv",
+	"P5f44d+UTQjbsJM+eMZM0SKGNPqAvmhTECGloE76Bjuwx33zPbRgpeivoZIUiqA3TzMoIiaDcrBhOoBx",
+	"1Z74VG9TgqOZOAi7EaMxPGJ3EXEF1nCmqsL4jSEPeGOfMR6C5p617esz4v3exNX12FkBFfKz9I5tF6Vf",
+	"X9RmElyg5W2klWrr5G46Su2L3XvSxFAqg/FmQPmiL+oAWB6S/m0j+XU/k2+V6/8fE1ch+JoTFI+dk7Cd",
+	"Ix4mWTEX40oPfqC0BHhxnM2fVkKMyz59eFtrEm/YA6RWHhf5Y0G0GYb0aVyrkDv56BkLd86tmA7c7TzM",
+	"JVuMBRmwQISjuObfWS3wxbi81jW1Zd3j4RpmmhMCqxj7ltz56/PZJBOssDHVJlSV21ZirY/NzB4y88nw",
+	"mKhQ5roZJ9HXZ705guMeMa/B3OOvY4ngyx8iXT3ng12bq7N1Nk1pFo2BMXD685SImG9jAnkIbOEvbRPn",
+	"Wh3+7LHQExCh7dbmangIH0fhWhaJcZNfEFCr0W612oD6jK9F5fPpSwBEAFyEzskR/pX6v1q9lkX3yjlZ",
+	"I+oBkQw87E2IaF56iyzch+IQb27Va5J/Yr3BUuk/9+s13IVVi9iDzmoAJ2auVa2IElZAL4H9c9ko+htQ",
+	"wPqZTe2De98ZKMtt/mryeCb85akde5c6omr8E4aPhYsBWHeh4aOSFVteJz3mn3b3O+32njuSA2g8G0yq",
+	"EHlbq4Za6hq58d/fpNGinHueJs9i5VFS6oa7AIVuhOc7/6yn6sJ7LZlXxn8r+HrXRuDQTbAmwKYFMUme",
+	"XU+Hy/Jxk+zty8W/IOBXYEvmiuZ39mdA68LihcxbVjZLPtjf391fD6aSYwWufBcxVCy0rnBDp8x39Adf",
+	"OZ9Oe+/p3uHuwd7TdZNK86IiyJE+r7jHsamGjGew/0AzSNhfxX5/LuzIKzpy3qJ7gGlmG7LGlzFp/4Ak",
+	"FN8YZJMFUZXZY8NJMpemSBkJz0xvzwrh+jygrvDKK574KWO4OrDrjU/JOCxDfYyBhYUG6QLwbChnIhpK",
+	"6uGddvo0zSTWK212DnWbCYVwX2aGCKnZJCc43uAcybGIFBERYdOZwkayUvEgMCF0orUx26P3fvoeqilf",
+	"S+GDt5dG5BEoN51AAa3egDZyzPB+ak2iuaxXS0zD19VqyBoxlqXO5oMIpIqs/Z7sfHO+db9+NNVYUCV2",
+	"cclCf+MECHtEBa0xg0Gv1fJ+k/Qz6o/xbIuQvDx7+Q5hDWWdLBCOJtXf6Jj0E90s+dWL09cn/zI/0/zh",
+	"6uLk7eXJ86uzd28NAjQm4IYiYXO2crLconBbBSv1+qwO/pAqd7o4dv+os9c6fGg1fHult5D+B0c95AZt",
+	"23KkwbLEf5va4HWlNavbk7prf5Ny21Sm04Z6eAmKq1R0Cd1jo4KhgYijLGo83aQ3YDHX7G8lDfH/RDr1",
+	"B4Brgy8TKI6uMV4ihPoUQjK5hiuvbVBdphmCT1nOB/HHuehfYlRvQJ2/VSLPHBMHDuHkzEN6sqBcuRLg",
+	"TK6WANWHzTATy+RC5cs9TFoAD2vdXcB3ZGosfAzSCTUzyuYNi5Y920RyOqS9ZI6YyaQ/sxFkGUwrJ6A5",
+	"qjdSM3KgtkDzW308iOmnDR8RTdZQwlEFaE277qrq35C+gZ84bfnMDq3JT4xPwzQXKGT4pPbW5SWWmDFk",
+	"c92Mppw6//WJyZn5pl9YTx9HskklBOkOu1/yW1uqH/sgUgkqIiJ0NoMiKtkkH+JYfM5Nc/i0ddjZJN6u",
+	"pxMOeTTdor4LoaMLjS7j7rJmNqVdY9cQDuxT/gxKW7QmKym760PqKRHVTUY43laYvSR8aPQlFS/Lafvg",
+	"IyrM/SUOvMvxheoX58L8DDdhTb65mVbhZSX7BEgm09WpXUXS06qkrJPBEjB9IbtVkp8vnOdfMcYGtpS+",
+	"RisjaSY4dj4WIejkaqYn15tHgV4Y/tXd2dF8eOcSQL66uaDd95iS+/efnl1++Nfui/PTH89f7Z7/8zz/",
+	"98d5q9U5QAiQv+Oj8mmgMVrYumclt80IiC8WulsfjIsJFCNy24AJpg/BKVgBelwSCj2HMficIpYHiciV",
+	"gejA+8fQ+dzmz4fkGZVst9MsT3WouGWPl0UQY/6lN3f7iF/MhNxol1rsId+IU+4wx6qA8m556matUbe6",
+	"29mM6we5PuUywWYSc4XOO/lQrTY3voDb5A5vcWm3Sjf+fdyN5BjvfyHugfaQuTfuZoCWlNPUW6DKLQ5v",
+	"i4PIl4ekdnTlBrlgGS4zHCOPzLD2nqf0UT12A2SGeFYVkhfs0CR/QQT+g2VSZ9S6h3Nm57W2njbliwu9",
+	"yGqsWDDFIgYtFQrZrO3W6jYFq01+p3/dPc+VhHRlaDbX9UffiX4Xav7zWmY6fAJX59pNEsaodOuvHg0J",
+	"M160tD2ffq7DYC+8R1+9c0u4DqQ+6M1ETdslMhRBIBbM1xpy/7s+1H/1v+uj7hME2QuDbv3v8rlK7RWu",
+	"kW8/fvzuN1fbpY8fv/vejccWtwVz60jz0LS2kCKAYvlu7EMGPx0m5E/YkmCnfxLwG4DiNbbRFhr/Rq3P",
+	"WejPBA+x8c8omnm1bq3dedpsNVvNdvewddiu1QF012Dvdnd2Ml+34JSxP1Tmp0eHTw+soM63pct3Us/0",
+	"TNcfSBb6+Sbq55Hw57apbcRGuARIlKzdt7e5Pk5P9fThJsLpixkTv+umNRkCWZmoGA+spJ7l2ult0xvn",
+	"d91/JkvGm01QslB99b6tBcV2VEmtHdlUzi/YxDt7fYtSXd+QOhbyD4QaJxX86a6ngGoCTe3IBOND1ACi",
+	"a379jQTgCPftekDQerPNpT2+M0vNUZmjT7irIXhyo+/fHDy+xfdQ+OM+ixVQ6UkfNygbuoV8DAi4RiRk",
+	"NGKJbzGdgh+zGKkgq1Mz7pRzJi1h7hw9//7c/bH/MD2ni4x1u8n+GZhskfGtIsfHZoRVG2+nRb87jqS/",
+	"JNyvkyn1mVb2k4Br3bRYhAuEuYXkJJDCVJeCmSCGyFSICMkgEhMW5aKmOX00HclBzf/682G9XWItxzNc",
+	"by0ni3m8bP/EAPk6+V/x+x8+59/JdA0Ey7oKqj9dJ8i/tN0vyIi/rkbpKs57dzJX49MocgUb4DvSIUx/",
+	"TWgoF4UYA8Nf1nh4QwPumx5Ieoz+opd9np7jBKDVEJOYpTCSFpFw5fkw98wuXj4nB0/3jvQDAAJxv9lJ",
+	"+4nsdAzICIJNZydoPxhFFP6eh3SuxiLin1hq1DyU89lMRFpthZE944q1Pwf3itMF5dgBd1dLs/j1SQy4",
+	"GS5mmWlVUURwwyZg3C/pBuTspZk0W8pDe6xu7NNe2ZUi1X3B1cUM2jBB2HFhepXNpZbNv85ZBGr4MKKj",
+	"KQtVnbBb6qlgaQGZ4gVBkT0ij2I02N1/zNXoKbXQ3VwH9aPMQuEh33d3dn75348f5ff/73/KVrsIseTZ",
+	"5YNE0yM5ElMNnhTCbumnyyEwVQMScKDOutsd2GpWa1PXqKf4DfuSQfLN8IWop6CuvgxdaLOq9S8Uutuo",
+	"I0Al7wYuIvFtPKBvITb2bZ1rDNqzpfUfX5v1mnA89BE14eQWfx1N2OJcuAMBBsQph1JhmrWEMdAtXINh",
+	"LvJZk9Vjf9/OZfSbpE82CQAmqy0e4oz+OmfH+bp/yD2xVxfU5PjTIQ8MGORAq3baCAMkPioVkEN2ZWz5",
+	"0/jsP4IPdn+a/PufP306C1v5iE1nZV5yEq1p/r1Rwt/PS7sznITLDIDlhdH8acRiBGwTCYQm+QPhLxGF",
+	"x+Swfdu3w3qemE5F2H8CIR01FpIleIoxyE8MyW00qzCurudSC0d/7mUeOpprbXIQsP6TXOaviCLm6adH",
+	"kpEB7Mhyi6YQrRX79Ryssi3SFvWK7fvNdjBw9jnCWsiFekkHjdKlpYbcsGjKA4C95z4jcywkhVqyouQq",
+	"vMF1QZPpSkxUfKAOG+m3ruY4ZlwhHTM//dQzXWzIPuiCmdqjjcxxKNYSUJprQMIKqYdlsB33gr93drhY",
+	"u7ztE2sBfitNmWm8+2KebYyyVY5Zso6AtayboSqwRa6uxRLbGDfk3vRnQTJgmutoDyOrhXQEiLT2u8hD",
+	"jU/OdCFk0Y3BCY4DAdCuAKB77eloKWNVETeGPsZy67Uh5YELP19PLqBlth21Wr5HQzJgRIRN0p+KUI2D",
+	"ZW/IWB87VZApD0UEQX15L63fW9a6tfeXL4pmQKFds1Q0QhFrM/5mQdgbRgx6NPEpV9hof8JDJD3sYADf",
+	"1Lr7SQAd8w7AVtbf2L/vruu11Epr3VorsTNe4mtmEfdYbyDEBGszZ4NJT6+x1zp6oN7z21oX3to+Yc/t",
+	"uFUWyVU0Z5BFAiZqQMNswuY3MgV0tNYR6PIdgPvAqHUFwlxv2mjSNYFyc+IVdWL9w9dACq7ikPSxr0GU",
+	"mwJdrQQJyuonhnQc9WEZWloLLOaxZ0JMcPFfuaN4NiabXUiKILMbGx/ZAxhchgyK/Tc1xeYTBlNsIqUv",
+	"608tuvv153Z9r1ViEsSE43CJoJsW+LcnpkwmFoC+Ow70fx6uPeqf50LRV3rgXcy9yvxwFNPAspgOuXS8",
+	"g71c3dXT9tFRZ3/v6V7r6Khd1Wecc9BRRQMxmhv1Ia7+F4pm9z7mtcUGEeGqhaURDtY+zN0lGvbavMdu",
+	"ZBktrbfbgbIez2QHkfx1rHVgLY6rpD/WK+/j/Z6xqI8Cv44KQKCtDjWOoXzstT8mfR56wdxnvvkBoQQY",
+	"ARiT+iYWd2ul5ACrBKbDQwKGaO6Cs8jOhww49iDGNzuFjJncBmgEU6Zc/l/3LYDB2QnaSfXspHKB1uuE",
+	"EbXqByVNguJj2GDilS5ZHaqmB8uCTQo/7+1Nyq5vD6c05V4kZFXBWYBEUAg2iNc0WaTrFanDywqhUrrW",
+	"IrOEtmXKKYE1Q4pP2UNps2w4ZOBo7g0jMa1QvpJVJUG/BnLpYaEm5mvCvEHLzS5o5Q1ICL7WjiFDDEk7",
+	"SDMhs9RwoyonBOE4/9oejr67/iOpwvmDqghZGf9KiYcr1clpeQ4iKPRGNw23h8o054GMtpgVxVZahqw7",
+	"q2LJayv0LRFWlWwgXh4I5PchdNi0elrY4AI9xOvdXldNHWqJlNW6M+H+MaHmn6HmSB4zKT6YE5IXehl+",
+	"kVZsB5Nqiq2dVwXlxw59TA0oZtdfTQ2K22iXoBzZlvFEmN6dDqTtlPBch9p731hFBmvaIeQFxFDSXiID",
+	"u26mHbd5dPqIIjEI2NSdyXC0t/+UzHAE8ZmiPJBud6HJOgBxrdBhiBhhWv9oHROuyHQuFRkw0iZKEDBW",
+	"IG0AxZx5jJirnhj2IvDCb/SsIWeBH48E2ZT7CAmESQNhH7FfVx+bDV/uAdovV3DY2G4Lo0Ac+msRu3Cz",
+	"tc6ikR1c6o7dplKXaK5ADu+dDOmE9TwqbROFpDeKbG6pZdqtdeqMYzqbsZD5GKTR6hIiHIzFAuGEbrNR",
+	"61xuiat7UBAQHs7mFolCWwhxckklvvFSnybmAzkYhznrz86OwTPogUEGARRXQdMGhXhW0urChYWAjbue",
+	"l8HVAEu+dpclMBcOqCAjaGohiEneOSY0kMLmfI8Z9VlE/tkwPUcaZ35JXbuKlj3QBcqBWpQgC8r1LRkK",
+	"g0cH+HsqWjrfeqEf2jgZqnWIa4cHe+tT0JLYf/FAfry6Oic4YPWb9o+OUu/Za7mBhPBmluIF6MuCXnjL",
+	"yIzvBgyjEuQA5WS1J7GgRNgXBETCUFzfXvG+cfPTpSSLOIVGX9spo6F036N4D+YRb0RsyLTmwtZ6QEzK",
+	"F25BurgBIxfmjmfo0i0SU2TsbiST+L9sqqhKOGFRJfjzurMwrW4FPKKJq4goFd6xPdMQEqCY7ZBLz3Y1",
+	"WfXLd5OHZC7Zo22m2+uGJ2ymZrelhLggU9Qxf7okg6VBk8rinkKOQEQWpjmu1Wviwss6lm6aSk2XXgMI",
+	"kq9dIGOv6cgiyIFm0CR97Iiq1XwEZ4ToV6OtpxawuInmgkoSjyzSfP4h6xvQ62O5AxwCOZ+yyCk2TIok",
+	"ujBMSuGviI6Jre8LKw/oaBOXF73tbYzaOeVh73cJ9ZmjVQu5mZpvZsX14qHh/rkIuYQ92uCA5evTuTfG",
+	"hG4o6tq+JVShkHgn5krVQ5/ZMmHkXXl2g9WFEEChYSFcWtWtY7nU7oOhDeX0Gj152GWskf+P4KEpjN/p",
+	"l7PTnXJW/ohBmi8ryKrKrq1KVL+GvLMUWeFsLnHowwaatmxuuVZGH5MW6KMRVUUEzQeU0ZkkWDhAd5gs",
+	"Ed+4i1v7vpJr4kTKn9JwaUwurIE5RlapP7YlMscJ96RQzZq46Y30t+xO755eArthQYnsF4qu93bBsEf0",
+	"dMVm4VfwcqXvxgqEchRdGNKO2/jaVCOUBuKGRREHe0IupWJT55YXYfkLb31GI1MJZDg4xGIAFOQbScCm",
+	"1R/5jPqNgClwdMPob/v/fXF6dfGv/0aA6jrp//eL1z+bv564MFDyCbVPV0GgmIf/Bg998r0LDcXpQcmg",
+	"KToJzXDILC5kOdDm01c//7PxpnP+ovGPH/euGv9+dvA2u5C9bOlH+6AkMZiUpQWnp+wyzlmIc6wTRlGL",
+	"QeVcKhr60rir0xinFuzNrKXQJv7RUSorgFNexDXG+aI2/blDgFqIlWKVLBDEbqeMHjIwDU5GOKSRLdAl",
+	"tAB6XhG8JbvLjh8VcpWy+YTGAxcE8VSgPwPkH66KH91PkZnZTMmVrA4GwRlT6U4uW2rFApMewUSM25Fz",
+	"l6ahP9a2m6ZbXG2DrnWr4FTdtKSi5aXSEmi0dB9xH9pxyD6W1dJM844hvwVxy25x4RzoDOHJS9hq2Zn+",
+	"EImFSUOCu4qxI8tycMbHUGx2ekVHFoYWPGJoa+nb7Iu5lna/zoXKhZ3aWx69E+D5QgSsNA/VhFqw16j1",
+	"SS7GIrCq5THp3zYiETDZJwGXStrGfLYXpl603oMm6YcixNRVfd74ZAldHPXjTcteqoh+GhlwSKWVxic7",
+	"ZhnpZ8vJqD/lCE9i+7DVazecLeAfAx4E6I7QL3ae4CXGYE5MCMZhPk6pN+ahUZrFIpS2NEZujYeVw7zy",
+	"ORRU+HF2OJiW60ps0qBVxqz0xsybiLn6ajmw21egJ3vgbJIAYT47Jq5V0hqL8XduW6OXPf/tsJ++UG3f",
+	"oyWOxnufwvXZ0tDIbue9UDczId0KUDxOZM74RtytyXTbmlRXAZzch3QfnQiroqMUbogjpJUtIcwn/m5Q",
+	"LCg3wgnNTm29RZkd/4imZU6qfB0bMzuJR0BDie9BZQiU35d0+BJXzHEq0q0xnpBhxORYT59JSYAsmgQT",
+	"GvAb+Mh4q2hIflRq9k7rTJ4QE54/HXxM3HmELX8aD37w+Dv+08v3n87ab/mZPJuq2b+fnx2cTeXtWdhq",
+	"st1W0+sEud4W2CIk1ap9PSgAvLRnlv6M0QjzSKWJoaxLySk27cmspbBxuGE/fbgy5i8HFc2d/1Chhco8",
+	"VDwwuCh6w1no37+Jynat7lP7WNIqpY/b20/rxmbHr92RyqhXvXN3jtdkziEzvVw3FPua9Lqvyy+DW6jA",
+	"V0VhwmR1acLkZuIEDZbT0C/1FS+o1ARRiBox/E0xusLcD3uLRp4YEmnemoJ3Lr5g996wQ/kiSpiW80z4",
+	"KDwLNxQUb9KV5DT0y6pXt69WvV81b7bstLzYukkuxyJS+mRCzEwPoTFmUo4Lpio2zIwYmbKIaavVpkrd",
+	"uz67pNZ1ZZErntibId2i7DjjKDwmjAMQSt8TPusDmnXGg9df2fTnIXtdbdQvaGUjqJeRmKZ6/Ni2T2nc",
+	"og0mukGDuvWgRlk48o38ro42Vbj+MgJ5P9vKDrMptaQPbleW61HJwn7lG44P0LpIWOW+x7LDATF0T15g",
+	"Z7JG8cNRW5Ws5ya/vVlWYADZJztPW4pLRaPNoRYEWdAQD1byEfRLg76iTWKiJX2YTR8YfD+W7P3qcAzr",
+	"LITNjhG04vVW+FUa5Qsyk6mcWCelFCGidkJLUZOMSUnE5QSwb9yWwxba3N2Kk3K2wovb1mklSEmyoMui",
+	"WWqh5wDK392ZqQihMYjEQlbGN9uJ4e2+R3S7Hvf/XsB620rTtnkIWqQqOsmaMActVz+LNWpNcT8yM3Fe",
+	"F8VmGzPH80iIIQbgBFmKOUSLysWm6c8LTdaMdTqmKfhJZ3OZzTWiDYVmRZXoYWBnHk7WrdaFFlx54wQ8",
+	"bxusmZEgIt8NdAP7t3As23GLTCLxSiuqHCpwRpc8HBERjWjIJVyK+2S7rTX8HTGJLDLgLKBhLw8akk2C",
+	"Y9484mppmvL2JmzZQ3T0TvugNa65m6xKKVKfwfHefVWswc0M/S8QcYh3viqwx5bd+eLDqwAqaEf/rsAI",
+	"7UalmxzYiW4dF8GJbxkPGc4jhKdcEeiIrxkdyAfoPVY1OBATsStZhTpiAWtZSMqC0mM3cN/kiKq8z6lJ",
+	"ifTZFNJmDLrzjAm9gab9UT64e19WNMt3G0+etuZY5hG1bvDVzZPPcQGx6s7V2KVhFLXZ7IzXPFaNIzEf",
+	"YUEA91mouFom6nUu6TQMlhWA+XM9ljPTKSc6e9APENhARc5JHU0ChW2psjjbdR072mPK/9KRLeSimAom",
+	"UI40CkjHFpeToQLNJQlEODKV5xwdlFPqszrpt8d9MNIPnx60WuP+MXTGi4C6oVca5HF6rEnCeRAkcOfN",
+	"lVltnXpND6eDpC93OlsPO0+360d34yffp/6aZv6S2e/kk++dN/pPRO9lRFySjHZC5FzOwEmbRoILhJiQ",
+	"wVxBYau25+oWTl8bHakonYkExHpP/LS4C084cgYIcFoPHyzMiakfpoMfq9yGL6AYbaezmB1yHy135dde",
+	"vHxOdnd3j+rk/dXzOqEYvzHFjhFjthO8GCKECBJyDm1ghYYe22h6Yg3Fp0WzvF67bYxEw3yopykVnUKv",
+	"Uggun8x9DoWNRcBET4QqEkG/G8fX6tgdnFBgR+b2mWGQwdUkfZ8q2u+i58G0YNfE2iQv0GND4udmE8nh",
+	"M02qVFE3merpmjLcDcnUNidAZwbxIuZjqp/spnCPm+RdZON/t0ZKfKuP8PDgaPdJl1DzJSLWLEQ0CQT1",
+	"Yw6RD8bGG4tLqtdiVwo4oCe9pz9PO/+8ebs3Of90dKF2X3uHH/xkWNyBXAZyE191qvNA1z4rtWBHpDVF",
+	"ASsvQ4Zc7jLrKfAyI7G4f2zIPbutyFktK129lav2Ki2G9LAk4fr6c7tT32vd/bbgfolG6W6mmdt+hx8r",
+	"YjHKC1DNa6sdQBk79OLwxBRgnaCu+hmV3Hsgl0r6dF2prqnmAHIM6ahjkUAJx7etSBb12jwKu5ypYXdG",
+	"IzqVXQEN9+GFwD66cIYNe4bFO6pZjX5D44ZGUHikX/WD/j1WTD7PvA6+AJo6jZ+Y1Oszv7cqEv6hSFOY",
+	"LoaNR6D0C7IDTHDLOFJjMA7nUnF9sNRc1Hvt+P8sVMX9uLDrwxSGK/OG+OOf9JPKi7yuqOVAmDs8QWR7",
+	"4G8BH0Q04kweZ1JxjdSBUg8ABE/Rbr4qo+VC4pZzEHNlwTbHWdThBXr/444V2F8DWojYHhyjiE7zMzjY",
+	"PdxbewkyE9qEQmgQmBQhChjbP3242ogs9DFXoAbuV6ecDKVVI6FLXP5PMBnzx5lvKcl8kCav67z1leIi",
+	"TmMLJe2N8KhN3NrIeYHbrgSJ2I2Y5NXCJFgcbSLXksPujXmooPoCokFm74ou2JWpQzhHEWUzrSpw6b3W",
+	"0cFaCi1Mdst7nGQkcSVZMExhWMRMPWe3rYGnKA0YQ5mYs/eM/uJL9IFGf7OYVfc3a8PZIBT0Bkulz32v",
+	"fbS329or7+Ecl6PFtbE9V39ozUE1jS1qdYtW1N0DnBctwmDKTzvje3d9Nsfw9t3Fm5PXtb8aPouqfXY0",
+	"UW7ftjlHNEU8imjEpLLoF10CLTcgxyne9tXpgQkZrkwR/MP3rEuKS+/yN2qj3tt43Sq861wPvEvuZHmS",
+	"HY5okjP0o4wisbCNO+U44uFkDbTF2sNL8YLq/twv2ZPaakZrNxVg7B4wthITQRxqMRmjKdw3u3euC1lo",
+	"Kg3kUdqQ2t1j+r59pWFnnlHljV1OWTAzIAl9oIeQEVMrKgiKoXbEOSBDMQ/9ui1rAdlEqJww39ZNVqo9",
+	"QNntQtfXRkA4Kmlxi+zEF+BaZLccYaOqv9He+5XlwPi4ZCqrt/qHLdrFAFYRbKfDAQkacyzzZ3Q51esA",
+	"E6sYL6te7ZFZ/5TenuGP2pat2r9zmwNgD7/OmfkaiigccTdZvkv3qK9CRc764WQXen+SPuoe/TqJ7yTp",
+	"P+2M++Tb9lQr8YdPD1pjBBvUdAINRy3M/pM6mJqkHy36pa3OFaPTXF1WXhdbqWFldaT/e23RHcqKWVqs",
+	"Zfxu1Jc/cB/0zJW+lz5iT6f+B9NNNtQXKicMGF29KAcBSwTBlxFXBHqtQ26mwXBMKuT1/0ACnWlnzIvA",
+	"QdWzDMRsoywDPbd1wHWxmZyPZo02BWTbBM7GIOo5RL+y9vxqnTGPEVN0GOjHIARbPL/SU15fj4ln/nhl",
+	"mKWq0BeovtwEaSeuZ5bcZ8DrYsW5iT37DcNmQ35rVbUL4U2YevMziZjpWZYreFyHutOq1sVyNcpOwvfc",
+	"+TYYXZAGP6IYCqwj7EP2Lz0ogyu50Pp5rV5blAQDLRtyOS28cQJcGTc7T3W/si+J3S4vz16+q9VrL05f",
+	"n/yrVq9dXZy8vTx5fnX27m352x8iYA4njS0AtS6WxpzPqVOWMxxmNaT2wWGlFJPftbvnLw/OI6k9/0e8",
+	"Kq6EjPdhwMPJmQkob14XIxnRDwBMaBEZ6z51H7evbL5fPa79tUv+vJfODLILsZBksNSWGhc+xOZC4vMp",
+	"CyFAeEwAt0gMyScWCZlJeGuS0xsWLRFs11TK9PVkNWvomTwpRPfhIQ0gT2koImKKF/Tjm6SvhKKB7BNI",
+	"8AdQTlAHin0Lss9dk/tS7O3Tyo4YRZSHkH6xhL/EfNYbLBOl5jr2dfzyuUZnvOfRQLOhWqfd2q/Va5q1",
+	"9KayJ5WAzYemlMBvoMKl1m519rBFD36obdv0p54IQ9yEnknsMc9g05la9mYC39aqtBgrz+yrTSch86F9",
+	"NXwaMU0Q8YyVSD+5U3iyURQTjQHaEe1NMm+yn2VeBB8euEYeZIfeXVeZhiYSuKhf9Si23+hH2DdHuU/+",
+	"jlQL92zSYMncm3XsiY7YDzDyLn25Kqrp8PMXlge59PXN1H543oVYPKzmj1RbbdcS+l07T2PwyQJzN22P",
+	"lIi5V2pr68XDj99aX2GVZF+5Fo2XXPJPzLbcyShP0qrsqM1rSZTWpoihdfzSUHOXDALhTSQZsNEcOtru",
+	"kVf8GYw5gH/WsR0ETXT2fCLdX+zAsoNC6l6yNZVdDPm92+iHtrZzo5/ACir/xnU2lX+cOb8Nekymznjz",
+	"X222voRKNmolaSlp4x9tNrsMLW7+q01eVuhGmRxCbnNTtJemqczGZBecXUhugvXUvcmSTOF2OMkxdYal",
+	"/DYRbW6GCyq31rTlLOCKDDLpibEnKNbOjBgwU58wkAYBldg10nTzcHkqUmK6aCODG8imA6J1ELeU1ROs",
+	"E2+uCA/J+6vn6flNeTgHvO+xmEeQsh03nC6fhBbORdB8I5asExUnAdJB/+mJ6YCHYOXZeSV2SypOSk6S",
+	"zyFIFX8FmaADNLSFRfT0BcM+YXQ2C5bkW4ouqjHVnyL89ZPkh0QJ8bsSSX92Y+EhpJy5JhXs7JMZf8WW",
+	"mIXyu5eNcOXXVfvjOT+HsV9HoG5mbWjGtmbwD3pQHG7/kuL6PjlNqTZLa1rW4bjttINNTJTtQkL/RzSQ",
+	"tPX1J9JGwI1YkLz680IMdZO+qXrsBjHUf7CID7kT9SYIDCqMhPIyZnuCI3iXNQqJgS6LGIyUY7EICcB3",
+	"2BLMB0PCtDpW93NtXbHWdlVadw60TcMHa2MWBKJh1b3VScoPgNBpBTq89jFhOFOburIFm5Rz5r9iy68K",
+	"3bm5ULqHnPid4IRWkg7liQKVgUKT5RaSRcuMHRdjA4ay3AL+EPv1WoRAQNyaz8iU8sCNdLh31DlsPwXe",
+	"XApytgUmE+WBBWXaBAKtBCsOXlm+TTYO9kJMjSm4cYalDz/N40Gb59VW7ocfv3VlPA9GOWnLPMC1vg+m",
+	"djQd6cubuUrGvZkNpoPNIcKitBsx98YMO1RQTxnxs6rDeKa818KoIUBaM4uAqJkUbLTpvzPEwiW5M2bU",
+	"lztT40A39c+9CPpyZFpbVK21YWEKmttU0yy4v1oo4A6kFoFlUNTE7kZcjeeDuWSRniALlVmVNa1WicYp",
+	"ve0ppS9Me39ai3M+fTYLxNLZB1HWur9cF3qk9yq1xjA1gbC7M9Gl3pTt2IzT7nfbV9bQ0vp4zUvo3ET0",
+	"Ydtk3AQd8tjAM/HOOh1CQZDoLF3NJZN1IoUhyXRxeUyeJBQh9kueSzd2n5PoUjk/nf39tdVqWRpdqToH",
+	"lE+fJ8MLlLtO84ax0Hzmrr5F1VJM48VUQth/GrG43NM/NvWuMYwL1GiLaLJt45A8r0FJbK/Q6t++4753",
+	"hiPvkvtT3TUR36ZqU7y6ev0F25TY21tQRGRScpzCWahaZIDrhy6j2TT7/VYxyufiGpv3gYnZSIV7cG6M",
+	"oYcFJTPkVE84TzKrzFV1LjkmrfhQEtJJrs/WNTH5G3CPaoQC6EOFfi/kTFkEEkUCRiV2pYSVYu/CDBjJ",
+	"1hK7TBRvKS3zku8xBNxfgusLCq5HFUNbiJMvJhz+jzN6d9/91RzbMd0qnNXls/uQZ5kFB95afT/lwCsH",
+	"xnE68PITXJ/qn//FI2b9F6zAr1MAkJ/Gw2OqxZzHgkyuS/z+SwysEQN/8fKvycu35MKlN09vhxMYCxAz",
+	"xTyylB5A6QlWuLb3p1niRIdFBuOy3Ti6RvjKVr1zJ39LPvh+6gISS6EMXupV4E4PqHSCrMRwaZD6gEGF",
+	"Y4vSFIPu5ZVb2B4gOXhsPAd9tyDEjM5e/V7410vrEv/pw1WhKWkGFwfco6YZQT2GyBER6e/ctKE7AKq+",
+	"fQMCaJhMFtsvmV4cbMjOzwL4YDMzVzvoFDRPN25+VieXdMouuWJ/v1QR91SdnFM1/rudGpBqCBD68NxY",
+	"AUde0zOvTeZDgWRrd/rQeDgUbl4JWG76pMSQXCLXIldjSH0PwGSByg2oZQIchi5wShbV44IoW+eDTGXE",
+	"QhZpuwt3m6vmx/Bj2MCMe6LvGmSk9Lnfr5N+YrDpvxKLTf9lTbZ+k2ChhnFzejQESH/S+d/9Xcw2AuqU",
+	"Tf2el5QH88hMpk9ns4Aj3tPOLBKDgE3/9h8pwv6xbXHApRHZTXJiGDyaZd9II9n1kL3WXpPstXZJ/9e5",
+	"ULTHbj2I6fW1FPgYEswzlXWy1zkifb3+HpS+mBFEfyKb5H04CcUiJENE4gWFAbNQk4I3LEmnU+Y3k30z",
+	"AHAejSLOJOn/s2Gg1Rpnfv/YfA39TjSpaDHtwRlAABZ+tiT9C6rYaz0r0/ck/rtxLgLuLfvHMH0a+npF",
+	"+63d+IdMRcvGyVCxqK+3CV8Gd0QLQjhUHKr1n0jzpP7pFR3160A9cTvwQiNovcDzd5dX0DNDkv6Zz6Yz",
+	"oVjoLRuv2LJfJ+cnV89/hOm+OH19enVKxiLU/K5/Nmy8ocob9+tkEXHFJDyD9P1o2Yvm4d9VNGf9Y9OF",
+	"mVHwhJsu5Hp15oULaneDplfVR5SNJgAb6SWTH06vDDIxJZ1W28LPDTmCF9tG2LCi/m0jQaoDCoshmQ2I",
+	"IbC+LunP5oOAe32iCY+HozrpSxYM+3jflNA6CxBMHapLWCAZ0Xcn7lINiGcSLxkhKUxl6qkYkbXQwlqf",
+	"ST9tJ/Zh2h/izh4Gp5fKiUwDitsAQgqWuE6o7T2zGAuTaxaypAu2LwyulyRTGk2Yr2evJybmqjEd0i4x",
+	"BxUvkMP5wF2bDmmPhZEIpixUMdBx326yVGzWmM/MI+D5ZqtRr0GYSKjnYorwsBtP9htpm9XF7cAxPtLe",
+	"J5gGKOPTjpvXRKQPtBrLCvP+/rGecEANbPWIKYnT19/35rPMxGv1WsA9Fso0lvDJTNNno9OE5LEoSCmS",
+	"i8WiSeHrpohGO+a3cuf12fPTt5en8ButOXAFIh45eK1eu2GRNLWUzRaOETMW0hmvdWu7zVZzF1WBMQjw",
+	"neaCBUEDaG3nP4uJbP7HNMUfIXKJ1r2Bi2oDrvYDUz8tJpikIWdCT0gP6rRaGCcELxHmuCXs1z4RtZ91",
+	"uhE8H0RXUWQBqD15g9WGnt4bzK0Y8htmj6+JtZsGs8D9rnjyO0ZoZPQbE7WZT6c0Wta6tXO4q4g5jopy",
+	"SrVAcQOOK1NRquUwHUnbykcbVmm2UOvW8PLDO3dYFIlI7nzWMulu1b6f6oHaiIPji+iUYf3DL8UcVD/G",
+	"xDSSL9Yg9Lkn+gMEWdO2oEH/j88p0SCzwm+TFnK08en6F1OHff2dS7O8XktNit2qnbGaBtlJfZy3Wrve",
+	"/+cLD6qN9QD4iOEXcDXwg+z08eud1Pe19Krz87urO5rSjJArIoN8eJr7gDaoOT+M8U8ZDVHpGosFFHLy",
+	"W8JVit7GLJitoTfNwma8oYm5lNpec6nQ7JFFYnOtLRkCuSAveaBYdK4/rN3Viy6VYImXCYiUQ3kwukyA",
+	"Rn+dY+s8i6mjv7QRgCoM5J3+AVaalr/aIu2Dpx2c8jyNWFAyl1x6R7X5ZLJjVs3JTkOrIKVTgC8rv9sY",
+	"r8rgvK89Pc1fLvknlpxdhR+AY8H84voRJQMuBvx0pZfyHjcxvnv6DVafkmlubu9N8YZN2LIbMYppskI6",
+	"7hRGlnAJG1+qF9HyYh5WPpQPlKvKg1Oa9yu2TB8jmBnPhL984BM0Qba7rB/SNGB/ZOpxUc6LaEmiedhN",
+	"afNa2eaKLMQ88MmAHYMyzH30ACoyYTMFlNZptR94gh+4GiMmu2uquHXgJB8z6psCSG1xlT3dDNuBMXf1",
+	"2usUCPKq8fE4M4t73Sicdsr7Vv1WgYlXEF07JkS5E7GZiFQjYHQC/Qadd+8CBr3WYza9eV/ydugJ4lSr",
+	"3Y3OA7/ZY3zmpDoAd66TxZiBl0REcAm4ImMR+AYLxDQRoOFyIPylNpy1NWq7Y47h/kgDoI16Mg+NRSkR",
+	"jA9un5bdqONQf8oTq9UYptqcoya38aFVLtx6s5Z0K3PAtNTS2ehRlWi3ROfa+cz9uxjAhhVp9QV8vqWc",
+	"wJ9VZ/1DcKRUHr+9GCqqBXtFp+QPIjSc1iZNDCNm4NOaBADwrZOn39VU5Rn2bKB9/IcQ/rj/4N3allfV",
+	"S224hzjW668iI1/qO7C12HkAEfIDU9sdSqyWWeTb7KlgSPNPed8eS3+L+0b9TvS3q5TaBq478LfG0eav",
+	"RbHPTV++e3ASl/BIqT5alq7SevT3fzbKvo9B88UpE4/Ab5JnGH8wkR6UcexWEXNJQeHxAmG+SqripCkT",
+	"0/IQujGZ7ohWj0IIq69J5bhE00ENkE9uMDT6gIQulMk6sYTuuP+Bjz3cRDRJ11CNIurFZfhcAtqz3q7c",
+	"VYE3/HVVHl924E5ryvsd2PohW2DM7Pdp7F8lU+ymYILr8b/RVKknoMJgPtXRq4lWFMSi5R/NX3DBZoG+",
+	"t8hVBktCYSNEyLbmLHOfqwa7AbD8lX5vPfAUx23KCV5GYlr57l2JlQ5yEzjmkkC4lfiYGulyCcOAvEd6",
+	"k/jMSePfEJ35mzPvxzk99Nsnu7dibqZ7xVYzu041QPyu+uxg87Sc9BHJ2kwXA/UlM1U0GjG1Yhsd7QzL",
+	"0IbLNvIP7X2PL8bje+A/ZM4vUzNR15xAq0xQTZ+JtfpcOXgBfG6sQAcziLWMm7j+1q1lYDoO/CgN/Kll",
+	"hUnqiZ1YOOdhJEKFgSY9aEzlOJ1eajsLUhKxqbihARR8hISHkkWAEMRNO5Um+YHfMAIFlkQMCaNRwFkU",
+	"J67wkPQhgA+dbVFJ1HwjkML4rkB1NBJP7x0uHb1b3lwRMRzC24MAP9O8U7GQ0JAtitoSluBmGeWjaAz6",
+	"DaYs+ksbm/GreVasFfTOufLE9EGI/vmYeRM4JU0qmj54jBIFFGuObVuaV+MdqK5uzENflNP5SxGRxVgA",
+	"AvJIYPKS/hmhAzFPCDfuhLnUogkUpSmdGFgLrY1T34+YBK/vgHoT9PFqCjP5N9C/vUhc70NfnJoi8N+v",
+	"qx5mqKdajTAdzk7949C08Ix3xJ42llaQMb1hBFqeN8kleL61FmTbOIIF+fBucD2x5JTNjJAA8EQ3y2+x",
+	"pMfDG64oslrqeWymVht0pkuk8cNnpqEZGph5IvQYwm0+JT5dyibBUjyTlyZZCNGJeMOAAsG53CQIiW2J",
+	"FBtxxBuPvzRHkequCbPgkT2wumaakCZn3lAk5xNY6lm8+N81VSfTxGl/aa57idvq1i2mDCDbQ7FAViL5",
+	"KGQQlgH9LqmpvMToDYvTvDFt+kFuymetlNk09F+u7zI3BzcNZbjdyHiqZqJJLOv+1ygQYtJAWBe3B/C1",
+	"EJP3sz8c8eG0vzTxJe9/NxwCmtadu5JJC2gR+Ng+QKVZFRwO84kSD8+WL8emG3qKtgDUOAao2ZyYpsP/",
+	"n72vb27cRvL+KijXU7WbeiiPPJlJZjx1f3g8L+eKnczZzuZu194RJEISyhSgJUDL2ly++xW6Ab6TomRK",
+	"op1JbW1iESRBoLvRr7+m1ULYtT1GUWuEbCpDVvjkNdHY0zclN40YfdnHC+b3qYxKvG1XfCLOxMWYdpoe",
+	"k1l2RwpeOZm3XSmXIbxPXHA1TaVDx8nlmXzwzSjQHZy9kCmm62IZsMFf7PBLGN1l6snOdMfpHKfSZ1fm",
+	"KSUkdGZVzFLFx7PJFeAphx7dZEGX7dPUibqzNQWQ2KolUQX1tg2CejGSYsyxZ0xFWh4OeKKEZWe/sRFi",
+	"FO1YO+bK7EK5RQLY+ClzpP3jrWjexHImC3BmbcMNaMPVydVIGRjgBHB7ZLAPfdmsZdp6QcscTwlMxQIf",
+	"uw8HuDHY7SWsRIOWhbEVtJjKgDmiaEeRLhRL5rXpjw+xoyF/yFnZkf/CTakiH0bPOZRPIj0lL602ZEbj",
+	"XpG/Xn46JT/2+2+/M3ZnmK7txJUz4tOumdOSMrYk4xDFiYtNU53JgNotGKhHhktXwEa0lGj+pGLEaCJj",
+	"XBmrUQKpmA82LrhxXJoevnlGlzZ+TLguiYXCpWu7oLsUhA+9xWLRG8tw1ovCgAnD935zboApX8b7s4ba",
+	"VuN9EBIqrVlI7mnAfbD4F7bWbRspiDaY/gh6tmpanWK/gEJNpwKgVwR/i4XvhOkkrGhrUK0fHn7SfMaq",
+	"NPsnoNY/PZ2+Tf3wYkxPFtSYqlVu7bRSEPLJVMfBjbSplysJPSSfpVEbsZA2WzE5G9PBFrQGdKw8glEs",
+	"vHa5PmAe/0ukt6UIVChk2ZOEK3IvLY6CzhzgEyOCUulBWFoLm7Llc9r7PXdU27mpWHHadDuy3qyc3HKl",
+	"7qmEqHQ+etqs4QrLpw/JB8nFBA5GUGmcT9joDuZ8KZdhv847L8OaOsh2Y1WelJiNx9a88xDJDsSJCxpV",
+	"2J/btDSttmhesyGBKvliSEd3Ri0VLOgFcpKTHjnFcc7E2QdyiooaeU9Hd71TvJecw73k6LDvcOCtvRUv",
+	"EHI/FBwS6DesIdxRpNf3yZTwqU9La8M5W//OxobsBymQziyeAtGS+OiFfdXiMQ62ABRiVx2cKcUR68Tn",
+	"ehvmMiI2UJEgp81Dec99FhJFXZm6kjMGGCOGyWy4BOnDUb9Scg3iH9EgMAyQyp/KpUg4ezFG2lHlGo1F",
+	"BXLDh6FcKBa6QM5ICiUD9o5QMsa1sGO5dkMcJFuqxv0vCgU6eS/1FMygMX9gPgGog7jUGCFsDsmXmPxd",
+	"Pka8gNT3saifT4QMWUlQD12iV0quzWpXSkIxbuMMnysljdxdZ7wFCmh+A2J1Vagp3/e/L4MSS28UMF5u",
+	"Y2gaeiCVerjLdMJa3oFQSpF5CjRpCJ5AC5UC08g5Ez3MIrPICQ0ZSWkargh/I0J8WfgdVzuVD5Ug0bjP",
+	"eEeEBMbnigQSEsWjuc09iq05zYIA+ELI+PhNLBDLpwMLMaWUHJC/lgBWndOHHFqV+UKPHPVdsOg7jywA",
+	"cH/Ic+IhTsyza21ebzXJlEQYmIfKkP8b6OFrFCIYV05pMyu6CUPuVG0D5g93H1a37y03996zSSTaP6He",
+	"swmiYtq9prr0uNrsMEL4nfocpgKgjyE11EWz+D5e2nZxqEBF6CKH+XNIIMUUlcoUAhJXSUpCGYGyedet",
+	"CpzijonznN+zGu9ISjm2afqgWy3aSLj7Esp7W14KO7iUkTn3V1sHigXjA/NrCs7KrlSGTBdcj6Y9m+5R",
+	"K+7nIYPWjO5ToenPZoQGL712KSYdJrf0RLuUaOT2ANydxhqzeUW2KKHlqHtS4Aq+MyMpbXWHHBuKdKCE",
+	"qjWyjNGC6+MdCPJIRiEDmU0DdVzE9CQjOWNkuEQwyfdU8RHkxKGn2OggHhEQgxhKPT0k1xgdcaEdCKG8",
+	"+eHt998dkwG+8Cv3B5j2x4qQ+h4ZWITVrxauk0KzLgsSgPC0Tt9IcgSTjtwu1lLkG4SoeLphjzXs5xbT",
+	"pCGi5VClqw3iQ/IzEIGFbPvr4BRg7ywK/TERsgctAQff7cFkdzWYXGEQxE7haIdTAL6yr/dccadHsM0Y",
+	"Bp2SsCAVsfcsbjMoNaFBIBfb8DXEgdgEvsW69OJIptHssPWUNaYLnEt0GCmtPAclOZWhJgjbu4Errlir",
+	"UVah8AQ8ufupboh7V9aHo65dwY0DMPMINLQjA2iuOPCwtbT9E1s8WkhVLKtEMztklZGt2L60P5fbmKWg",
+	"yN9tLdMt3UWvzRyUkVQ1tYefmT6FAeuSq7nrQgo93UHCCc6wQogNeRAQJcmYhq3VgFECXdjJyC6NW3Hz",
+	"Li4mJYtur2SLX+D2w5G6X7n8p+p+BzsAeJZ2OgmcJTzOiwTX3r8iigoPnclI6JvwRpgPo8OAfYVuuzDs",
+	"66s77/s+/OO96ZtBa+JYBgEJuGDqkHyC3rTmj+O4bVGc/TWSQTQTyilWlq9d2ZscE7MC51xgEJKMojA0",
+	"0vOQGPXu1dGbvkd+vf7Ue5PzBZ7igvQ+cDWXijdxC5bd0kbBcZHYPGNunl79bXOic0dfz/k66guPXY+N",
+	"L/HoNqA3n3LFaX5FdoT8WPBRqZVOKqVkAf4xN0dNZlJp8hqh3xObcsKVZiEZhMznoTFsopBblPZUsPEr",
+	"BhvxoqsSs35cOGEr7Jn8Em4beXKnBSO5b9sPrGRhhbsLMNlkqk8UYPJnTFMjuZh7EtPT9uxKAid/idHt",
+	"VSGLqJrLEVXCXIqd0GkHS1HmlwD+5ft+p0P/QzahAnka6mPJpcsItVGfwDUJtAjG91aXdxGjxZQHGSx/",
+	"n82o8BVRXEzsx/ZkieMQge8eLTDyD9gNLk5jfMF94AiuH/Soo7RqdMFt7d3tnsVnZ7AHN9vIAgDhGvwf",
+	"g35xRXyuoLMXOF+g10Su7bcMrdO2pKoeIPueMnNvX3/YD6xhEwboPsBhuyKu/jCNEVsiEXBxVx8Fppnc",
+	"CeSxiUw65mPrAXJVyL+z5eb587gEr8JMIu7TuDuO2qGmnfvGTZP0PslwIrVmoo3z1TyMOa3OBoVSGWFW",
+	"7XPbyNUuCBLd0j3UxFZ5p91yfsDRz5JwSr+0owLW6s9cxSr1PmXruZR3sc5//d/XJGSjOIHakB9ThNo5",
+	"t0LaCa5EvZcqNW5FHyLIXkg9N87BtMK4CoiNWe/6Gkg8lUBw6ddvob1KshrPpMVKCoRjR862DD05Mkap",
+	"XYbsiFdWONuuXcokFimZw8vC+VfABv1mK0mqKxOImsoFZB5hQOtnTLCccMOIMwkecVQUllAnfUicx+/7",
+	"vkPCsLFPl7f5Gv422lOKIUqdeJsDuHTZfRd/1Z4cd8mqtuayww6eMi6GUUxswY1XO/EzxKB5ag48nHaS",
+	"6DZc5oOsK2VC8xNupU/uTCuUGigwzI7KEEHDUC7Ywg5zlixVrGZWOtUegcAU3/pndaSZ1/ghXVhYzdRK",
+	"rkkZdZ6zFjfodm8yqzt+so12KRs8zXFrquuBYsKvz6YVbJFm3+SkfxfjsyJwfo6/S7AQzMu6zb47Rx2p",
+	"J8Ir63/cFw1CCUkOgm+SNZKaygtLijNWlzVywbbZDPeCVZmr2E96nyttDsNUZ+uMi8UV2q6VpLyiR88F",
+	"W5/9Ouh2vmD7cTSvIqVOupYXWAJNZEgCKiYRtj9uSGUJA8enB35ZD10MNQgpkO43kUy5ukaoHrdmGmmC",
+	"RJC6IV/kvlFdB67IE0FGxsl2HaCgZG8rMQu4bg+qoAwGrxHa8mqhWmr5FOk/xtirZoEgIK7JSALXbUG8",
+	"cYJxASl/FEl/SfD+uo+6tw5hv6pWTksx93LL3QraXg2+XsuEhUiEqyUrkg4yXhomPkVNnsttQXBIADcT",
+	"vrSVV5ZVUu67ImHhZLovLPeT/r9SE4iz3tOn3v61gbxobJqdvzl1z8a0h9hW9VGRizH9ZIetS26dDgfE",
+	"37WjaADUOxqlL4Mr1oZhUSqNzsBjJbStEsQ0GyvJmO+5LsUOyHqzQw6c2/FCdlocxbNcxyN/1ObrP4pQ",
+	"BrMKHS6GX6eRnjKhzVvMZsznRDDmq0NyNTXEY3Ezg2UbdIk4BloaoZMHvHuEkKkt081KnpTrS7BFL2TQ",
+	"fWjZM0JP1YHZCra4tINPYWznAW2z063KhAp8IgVDjJ57yf2t7PsFvcPzz603Gdk1bPdcWRmL+M0dcnHm",
+	"L9bRpWdFJpJoKaviD5tLn/jOJxV9gIZa7ejNl/CoFhm/hgryynS1Gh3TBDRBA6KAQvwsVSQtl4qWXKXS",
+	"vFNa2e3ZthZaen8Lby6vuE20ENBghVwQKQ7JZZbDjbBT7Ys5193B97mY5Mk8aV6HdGZmsr0zD53ytWq2",
+	"HfO8dGz4qB0p2JAdiVUvrnlNvhnRenE6OzoWXQGj92xVSm5KeU40Z3ISBNn2WknKli1lwdCOb0dZLAIY",
+	"ZYHPY+QEh5YJ4Jp4cC4EAFAIITWBWRZF4Ln5eUPonNYybZr4kOKQC4QuMcWViqXNUrgu1tk7uOA26Mgs",
+	"0rqkk/PHI82s0nyuWyEGRwseCbiZOOUBYp7LORNZGH0prY0HxKKsHmH/epdSwoCWIPejLGZsbkKuXv8M",
+	"hds6pGxdWlWqoG9BpttWNa6ZW8JHZwB5NdHbx2/T9g+HTid7rL9NKwqi0hw4M1aY/W/oehF7AmeeA7ms",
+	"zMH0YtD0PNcSNCGmkgRSQSY1gtzzNE5unK/sEjZLpI25HWFppUekiNt0OM+R1aeqCrKeipTYRhTcfMK+",
+	"IuFVTHWdFP50MBoOdr8MLL5ue+LRHssxzE+9Ev5zMuzPDlARL8WOtHeRXnq37akfizsfXyxkzJd5qePv",
+	"2bb2+xvlupNegngF9pOTnmxAd1Ekauf4ROEjcNq2N7TjgDUZLJs0mNz04nehcmZOmY92c96L79yNQrAW",
+	"dzd26CLpQq4XV2QcMgvMuw+8hscTQbXB0d423+5LDnXG8njEPhVMkDLt/Bmz5BZPzv3o9LUU2338hG2d",
+	"Oy+w52Rlx5a02wzUijDpa85Dwn0F6PjCWhvqkJyC69ECJViwfNd0x4YLwPsWsLE2VnSJl5UrjcDBbfBV",
+	"9nt+4sKPPdtmTlV1viFTMgpHmLyfJlKvMfRx8AuQVFnt8ZlWZGhWwbzNHG2QoAA6GXvgSlfNCv5VN6MZ",
+	"fThnYqKnB8dH/b53MOMi/hukmWahee4//3HS+zvt/bvfe/u1d/v//58hqxwa5BO3vZCCdpGZ9NtUkhEV",
+	"RMtoNAXU4zminFPEv81ExIIyZqWjIBs1KXJpUG90n5gBrXMLeNrCKGBYI8Ue6EgHS3R6zUMuRnxOgypa",
+	"jQccrMEyX+Kb/qidDh3KSONE7ixLO45twNGNp3Pp7nkG7BDsMISImwRuqLKTayUb1LshTkbBDjSutXwQ",
+	"Ha6jPxkF+3FWmG3qrpuiYnZP1EFxAsmHhu2asdkqpTBIIvaaqRXNaSzQrFWrxpGAOy1enQ14RMpCaiRN",
+	"AjL9ejB6skCl0S/vPH7N4KBrxzLeCqNd76XHRvCBjXhdgyTfXm+rJmmR3lnkWvMKn7Wk6pRE/stcYrs5",
+	"B4xWsi0rffMzpqVMSE3vmCB0QVtJFruGaKzA8x+eupY0qvaK7Xqnb3d/LHbGa9b8EGnkJPvTM+lWDpr9",
+	"ONEqSLf77rO2FCOEz+1B/vWktlcIDDzFca3b5b8BqGWC5Vtm7qbK4TdzYOEnnLvHlNjj1+Do0JKMeRAQ",
+	"Lt4Ru2OuAVDV3MBD0tgOh9eYNSmbw6kUKpqx0LYaqp6MbT9UNSXnqWk2pc9mdNWUfmLLsnkcp8Aw/qKI",
+	"YAumNDFa9j02+LJFrWok58z5W2MCrJo3nfOvd2z5lfvN/Rpz/hNbnhkVbKu9gNIsUNX8jT20UyhPzFm0",
+	"dD0JbUP/Es/DlAXzBoGfCvYHIql3xH3GIds/8b6EbMwfnkeeDCzajtxTo4zASCfK2B+K1AEXGnmmPlsp",
+	"su3Nfy7pNLBe+/FO4VZ11z9VOb+nnkKTZcDm/FevmeHNL36HfzfwHeyKU+E93xJv2km8eSTpVPsX9kEN",
+	"t/sQbp3xMmy6lY18Dt+Ye3un9X48D5UE3X3fwy7OuxcBrXVHoIJNJ89NxJ3TStMyoBMyXNpkDCp88q+I",
+	"Ra2YEf8pF2RMw4IqY87HIZty4a8rzir2+F+R1LRhscV/4dgd2J1dNiRhFXZhSM6MUlSZ32A3rrjpcKF+",
+	"04Fg6zf9Gofs3sdQko6D001K4ZbzSlcVJJit5fS7Nnc8+dQb+JRdJd840nCkaH8okiJcaOTUuLbe2m9O",
+	"jTX2ez9ODdyq7jo1Kuf31J0aLqLRkO3qdTu8OU7AGRqroWdPg3JGfW+GfGa7Oxl2zk/uC/fCUfDyyhgG",
+	"noCQ7QTJ20lZOTbJhyuYBd+GnDcWNEa6jrx+v+/eP1wSmx2+luivJ8Hf4d8N3Gm7OiPgPd/cae240zYT",
+	"WtVetH0Qwe0+TtPOeNHW3MFGzrNvrLy9U2w/zrNKOu6+82wbepU91F7MmFJ0wqqL394vycAO+sr9AWD+",
+	"D5dkcMeWyR/gVhrAkT+Q47FiOr4GRWZ8BngcSsswLoEbjEM5s/doOXgHn2rTpxfQMEwbnZLPmEeGkc6P",
+	"JzRQkggahnJBKAmkvIvnheeIjDShYnmcgNsgQPF7O8qBdzOliVsGRIgEID8H429MU2xrYHsV/vDqkKDF",
+	"inNgwoeLL8kFfw+fHUNu28fahqRUKYRnn5kHWIQuI44U0QsJT4QHxR0zzMe/I+MoBGRKy5CKLCjXh+Rc",
+	"yjuzmDNocyokwYWHWVvzZciDgPkE+jv6LOD3LFyWlxpeODLYvsi7ZNSnw4DlRF8Zxgwunl1Nbgwzz3yM",
+	"WZ+rDz9hdZlioGeGMprYUSdfzkjIdBQCZl5lblhC1Bl/DHugs3lgBvz4qW/+OTL/9/LkLf6V+ufAy1Qa",
+	"vnxTV2nY773FYsPjmlLD7Bq4PUHqmSKgHFfYb4POpJjYAtQ7tqzsE3vHlhWfB1WsvVc/Hh3lPqT/8lX+",
+	"S1bOFd1gZnYgCt5BKSfzLadbkVA1R7glM8uxDGdUHxwfcKG/f4nz47NodnD8w+vX37+G6eHf/XhyXGg2",
+	"AcSiwuw+Ieg9V45HpKiaCw5o7KE7lZHQ7qUrCN/MYg3F4Hk4oy0R78DzZw4AquGMYX4s0DPQT/anMuwn",
+	"uLTCE3jFhG+/p3OqYYdr7+ySmdXbOVg+vvqSjRiflxLgFZCL9fGVmKsZn2F8ImUqR9rpPCN8CxTo6GsN",
+	"sl1L49O290w51IFTS9IKz+u+BQQFMNC8glJSokZ50DWFAjsUwHEU63pWVFANmoTV/blKJSsLuajsgc7F",
+	"qOLQMuZNzyzNQdOTM55SoutoWgnLoCGGnbw4pzrRCeT+qmgY/wzqQXL0j9DRvJYC88//vbl56Pd7NzcP",
+	"L/s3Nw8/fmqoxnyWDPqJJcYVu2dCZ9S6d2TBhSLynoVkACubKAtoWSVff06V7n00j+idfTiowH141X/7",
+	"QzPgh8P/qNDHVp+Kmj3oF/AxPaVDRmdZBQuuHGNS9o3wqabH5Pc/bsSNyMw6/96SZqHhPQt7yiwaPFMd",
+	"kkH64QPszAKWFuUBUZoKPzXIUtfgmAzMLAbGPKDEcqhHBtyHnwD2OqDmSZJMpNkzY3Ilz/FDOZ8zP/Oc",
+	"we83sYS6OTgmNwdHL28O/hiQxZQJ24TB7B9ZUMAOJiqQi+SR81AOAzbLTe0L/pr4kHF5wdIyptNIzmZm",
+	"NQIugJrCJTl6TRS5Y2xu+1/FiMUgtFpBuKB6lBIeaIcsCQ1Dfs82UTOsuJ4HVNSHur/AiGeF524+afs6",
+	"ISycoWM5HmdQQI1hbLitxIUCx19uh0I+Yr2hlHcr9smMew/Dntdmue/awY6ZVzmLVwa+R6Ys8NGnEgTw",
+	"U6NttFey+9gglQhx7TfMI/qWFZTOCioFv18nKUix8N4wnu2gUb9xVzj4xI39s6PuZtdjR4k3dscITXbB",
+	"bXxhM8vaH8CQr3ZIo7Sc7Gfurx9F+1Zz9sv2k0mTW93uptSsnuhTz63JsdbjOCvrL8g/oCHwyCNZL3t7",
+	"xzqndSlBYRs7X52+sI1dvd2riOpMnkKrG9koi+Gpsui2T9P9ZCCsJtXupyJs9RjCFlbVvukgsAZFbF9g",
+	"j7RDcpLgqU0pBMPd08rD3VfuXc/KxDvn98x+2a5bUUPXMLfmnsuqgDyKNORMpKfrNaXO0UacDsyE34N+",
+	"nTW9fT8K/xczZOPN3k63ujYFCn7YR+GXN82EC9DqjodEGypUtunbOFLMT5rBC/agXX4JaQci76Ptqgok",
+	"ErenGzrAWilYq4Sxqk3emVbrrYBXpCa73huco3Bfh3RcSxh1yiyDIS0Rgk3tSnWuj1ny0SRgfUw1hZ9x",
+	"s8rtJRfiGyoBfszVfZ7gySzcyYkQTI361GZc4qvyZjfrC9pFlRE/ZU/Jqg3oqavN1wo+35WUldUDrYrX",
+	"wE3/zNS3XxYCv2uHGOVOn4aAy1JGZMgCSCyU67WwLkpnrwIr+X9kBEcA15jxa9scj6iAn4/6h+RME6Vp",
+	"qG06BADtUug52Yvm0O1S2Ra043yn5KQ3JS85w20p5557F29LVK3jI27P9QrulXL1E3tVU0S3xnxQ3DBs",
+	"lO6yqaAZMTZkVmwUMuww2n4X9wt6x8zLbTr1GnIq05g5gvysGnXj140SBOGutVJE4Y418kQ/h5SL9SAs",
+	"3i/Xm836yVv2I9ZJdYRb1kOdgVsQ8vF5hPeQxkp47lIuVDv9XKiGnB1jJjUKuUfF1Bb46XCk7leyy6m6",
+	"/8Yx3eaYhvlwdreTNDhjYntaepB+6rnsqK9c3IQ34mX/5Q+9/tte/+i63z+G/x32+/2/e/GFl7kLULag",
+	"vKN+v28esF4qnTmRQsMh5BMcQQEX7DhVpeyMIxlEM6E8sgCMYRqiZjvmLPBhEKzOpVwckstPp+TV0Zu+",
+	"R369/tR7k9PBT3Fxeh+4mkvFm4QPy25pQ0PPMDSU0Zxe/W1Txl7I8C6Q1O9xnwnNNV/RDvk3O/4sGf5n",
+	"T9DILclyR0q/2znC01vRYpZGwVxdEvZgO9JTdMHFrfOU1QfVVIYYI6OaDL78cnVNDJXRSE9fwB2Dd+jT",
+	"d9rhHZtDbd/CKIioOkJvemV5Vaq4lPCOYbkfFi8u4JJ9kG2NfyfkQtnOK4bdJdYyscJaLa2hraosi/ye",
+	"PicbI/9t+8lIKaxwd3NSmkz1iWalnDNN5qGchHRmXQdUQDSGcKUiFpJ7GY2mtmEeHTks8i0EDyv79Jec",
+	"UGvECDDzPEkit18ZKVAEZh5hmFJQlhfzaCGQf8C33JjK3JiChN4OTVWny2xrs2/3LEM7kzTT8g4Xghg5",
+	"ZcuKMWg/gUJgwAQdBswfkDENFPMgBx1qxsSIgWCzYUWUgyEjMtLvcgLRIzTyORMj5hEV4ZEkQyNgfNDw",
+	"8Tmgm8SPoerOOswgSCnkojQuiQGKpyx0tq+r7CeI04TPup/xsyMRC+9noyg0bzD0OmQ0ZOHB8T9uDVEN",
+	"qeIj+OPWg2c6si4uJ15FPoJUgzEPGOB6KKxnO/AOojA4OD54AQRoPyb/qCsMN3iprBZk9FTbmUhPK7Ar",
+	"MLzqZQNi7jaXAFZ655zJecCyBRRJW0goOcOG4mkkC2g7XvJAR3pGW7vnhkayD0YRp/hEcDGx7XZClipy",
+	"VbLkqRd0NOXClenIRZx8lVqbAmmUNXCimlx9+Altr1ifNLOBwE+mv08PHl98yK/ClptwJQPUcDONwm1v",
+	"+LK3S9eZHVaWixyObbxbQdntMchguptT2cArJnwP4Gk8soBTJ49AUnbXaaFBS7pFU9kdtvDGVkzy0Cir",
+	"aYgNqLspWT+sAR1JpZVHoNIt9TbnFCpfPp8jVaY5wudlhP0xDGXoAG6En2lUlHodNCb6A4RIKAOUyNSf",
+	"cQGoR6k0BC8bOvYsC7iL9i93sVQJ8CpF0x1buiHmP93PufZI6R/ckLgfoJdqo+alcce8DEaTlwbA9jKQ",
+	"5162WNTL1fp76YIpL+2i87K1bx7uSfzNSqb/Ex92G99TXOeGr7k1R849C4xuUnxIdncqtqPpsqcWeacL",
+	"e+sdCCmYOYS8A7kQZR/6jSpbpcp7zhZt0FNjGsp8eCUh/PHH/wUAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -443,18 +443,18 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
 	SwitchTenant(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTokenWithBody Exchange an API key for a short JWT
+	// CreateTokenWithBody Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	//
-	// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+	// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/auth/token (the `CreateToken` operationId).
 	CreateTokenWithBody(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTokenWithFormdataBody Exchange an API key for a short JWT
+	// CreateTokenWithFormdataBody Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	//
-	// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+	// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 	//
 	// Takes a body of the `application/x-www-form-urlencoded` content type.
 	//
@@ -1162,6 +1162,59 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/usage.csv (the `GetUsageCsv` operationId).
 	GetUsageCsv(ctx context.Context, params *GetUsageCsvParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWorkloadIdentities List workload identities
+	//
+	// Corresponds with GET /v1/workload-identities (the `ListWorkloadIdentities` operationId).
+	ListWorkloadIdentities(ctx context.Context, params *ListWorkloadIdentitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWorkloadIdentityWithBody Let programs that another issuer vouches for act for a service account
+	//
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+	CreateWorkloadIdentityWithBody(ctx context.Context, params *CreateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
+	//
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+	CreateWorkloadIdentity(ctx context.Context, params *CreateWorkloadIdentityParams, body CreateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWorkloadIdentity Delete one workload identity
+	//
+	// Its tokens, and connections that use them, end.
+	//
+	// Corresponds with DELETE /v1/workload-identities/{id} (the `DeleteWorkloadIdentity` operationId).
+	DeleteWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, params *DeleteWorkloadIdentityParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWorkloadIdentity Get one workload identity
+	//
+	// Corresponds with GET /v1/workload-identities/{id} (the `GetWorkloadIdentity` operationId).
+	GetWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWorkloadIdentityWithBody Change one workload identity
+	//
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+	UpdateWorkloadIdentityWithBody(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateWorkloadIdentity Change one workload identity
+	//
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+	UpdateWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, body UpdateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetJwks Public keys that access tokens are checked with
@@ -1976,9 +2029,9 @@ func (c *Client) SwitchTenant(ctx context.Context, params *SwitchTenantParams, b
 	return c.Client.Do(req)
 }
 
-// CreateTokenWithBody Exchange an API key for a short JWT
+// CreateTokenWithBody Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 //
-// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1995,9 +2048,9 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, params *CreateTokenPar
 	return c.Client.Do(req)
 }
 
-// CreateTokenWithFormdataBody Exchange an API key for a short JWT
+// CreateTokenWithFormdataBody Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 //
-// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 //
 // Takes a body of the `application/x-www-form-urlencoded` content type.
 //
@@ -3746,6 +3799,129 @@ func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditor
 // Corresponds with GET /v1/usage.csv (the `GetUsageCsv` operationId).
 func (c *Client) GetUsageCsv(ctx context.Context, params *GetUsageCsvParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetUsageCsvRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWorkloadIdentities List workload identities
+//
+// Corresponds with GET /v1/workload-identities (the `ListWorkloadIdentities` operationId).
+func (c *Client) ListWorkloadIdentities(ctx context.Context, params *ListWorkloadIdentitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWorkloadIdentitiesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWorkloadIdentityWithBody Let programs that another issuer vouches for act for a service account
+//
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+func (c *Client) CreateWorkloadIdentityWithBody(ctx context.Context, params *CreateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWorkloadIdentityRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
+//
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+func (c *Client) CreateWorkloadIdentity(ctx context.Context, params *CreateWorkloadIdentityParams, body CreateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateWorkloadIdentityRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWorkloadIdentity Delete one workload identity
+//
+// Its tokens, and connections that use them, end.
+//
+// Corresponds with DELETE /v1/workload-identities/{id} (the `DeleteWorkloadIdentity` operationId).
+func (c *Client) DeleteWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, params *DeleteWorkloadIdentityParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWorkloadIdentityRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWorkloadIdentity Get one workload identity
+//
+// Corresponds with GET /v1/workload-identities/{id} (the `GetWorkloadIdentity` operationId).
+func (c *Client) GetWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWorkloadIdentityRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWorkloadIdentityWithBody Change one workload identity
+//
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+func (c *Client) UpdateWorkloadIdentityWithBody(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWorkloadIdentityRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateWorkloadIdentity Change one workload identity
+//
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+func (c *Client) UpdateWorkloadIdentity(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, body UpdateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateWorkloadIdentityRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11299,6 +11475,365 @@ func NewGetUsageCsvRequest(server string, params *GetUsageCsvParams) (*http.Requ
 	return req, nil
 }
 
+// NewListWorkloadIdentitiesRequest constructs an http.Request for the ListWorkloadIdentities method
+func NewListWorkloadIdentitiesRequest(server string, params *ListWorkloadIdentitiesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workload-identities")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateWorkloadIdentityRequest calls the generic CreateWorkloadIdentity builder with application/json body
+func NewCreateWorkloadIdentityRequest(server string, params *CreateWorkloadIdentityParams, body CreateWorkloadIdentityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateWorkloadIdentityRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateWorkloadIdentityRequestWithBody constructs an http.Request for the CreateWorkloadIdentity method, with any body, and a specified content type
+func NewCreateWorkloadIdentityRequestWithBody(server string, params *CreateWorkloadIdentityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workload-identities")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteWorkloadIdentityRequest constructs an http.Request for the DeleteWorkloadIdentity method
+func NewDeleteWorkloadIdentityRequest(server string, id WorkloadIdentityParam, params *DeleteWorkloadIdentityParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workload-identities/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetWorkloadIdentityRequest constructs an http.Request for the GetWorkloadIdentity method
+func NewGetWorkloadIdentityRequest(server string, id WorkloadIdentityParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workload-identities/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateWorkloadIdentityRequest calls the generic UpdateWorkloadIdentity builder with application/json body
+func NewUpdateWorkloadIdentityRequest(server string, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, body UpdateWorkloadIdentityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateWorkloadIdentityRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateWorkloadIdentityRequestWithBody constructs an http.Request for the UpdateWorkloadIdentity method, with any body, and a specified content type
+func NewUpdateWorkloadIdentityRequestWithBody(server string, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workload-identities/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -11715,18 +12250,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/switch-tenant (the `SwitchTenant` operationId).
 	SwitchTenantWithResponse(ctx context.Context, params *SwitchTenantParams, body SwitchTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchTenantResponse, error)
 
-	// CreateTokenWithBodyWithResponse Exchange an API key for a short JWT
+	// CreateTokenWithBodyWithResponse Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	//
-	// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+	// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/auth/token (the `CreateToken` operationId).
 	CreateTokenWithBodyWithResponse(ctx context.Context, params *CreateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
-	// CreateTokenWithFormdataBodyWithResponse Exchange an API key for a short JWT
+	// CreateTokenWithFormdataBodyWithResponse Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	//
-	// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+	// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 	//
 	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -12530,6 +13065,65 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/usage.csv (the `GetUsageCsv` operationId).
 	GetUsageCsvWithResponse(ctx context.Context, params *GetUsageCsvParams, reqEditors ...RequestEditorFn) (*GetUsageCsvResponse, error)
+
+	// ListWorkloadIdentitiesWithResponse List workload identities
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/workload-identities (the `ListWorkloadIdentities` operationId).
+	ListWorkloadIdentitiesWithResponse(ctx context.Context, params *ListWorkloadIdentitiesParams, reqEditors ...RequestEditorFn) (*ListWorkloadIdentitiesResponse, error)
+
+	// CreateWorkloadIdentityWithBodyWithResponse Let programs that another issuer vouches for act for a service account
+	//
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+	CreateWorkloadIdentityWithBodyWithResponse(ctx context.Context, params *CreateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWorkloadIdentityResponse, error)
+
+	// CreateWorkloadIdentityWithResponse Let programs that another issuer vouches for act for a service account
+	//
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+	CreateWorkloadIdentityWithResponse(ctx context.Context, params *CreateWorkloadIdentityParams, body CreateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWorkloadIdentityResponse, error)
+
+	// DeleteWorkloadIdentityWithResponse Delete one workload identity
+	//
+	// Its tokens, and connections that use them, end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/workload-identities/{id} (the `DeleteWorkloadIdentity` operationId).
+	DeleteWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, params *DeleteWorkloadIdentityParams, reqEditors ...RequestEditorFn) (*DeleteWorkloadIdentityResponse, error)
+
+	// GetWorkloadIdentityWithResponse Get one workload identity
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/workload-identities/{id} (the `GetWorkloadIdentity` operationId).
+	GetWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, reqEditors ...RequestEditorFn) (*GetWorkloadIdentityResponse, error)
+
+	// UpdateWorkloadIdentityWithBodyWithResponse Change one workload identity
+	//
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+	UpdateWorkloadIdentityWithBodyWithResponse(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWorkloadIdentityResponse, error)
+
+	// UpdateWorkloadIdentityWithResponse Change one workload identity
+	//
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+	UpdateWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, body UpdateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWorkloadIdentityResponse, error)
 }
 
 type GetJwksResponse struct {
@@ -17763,6 +18357,268 @@ func (r GetUsageCsvResponse) ContentType() string {
 	return ""
 }
 
+type ListWorkloadIdentitiesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkloadIdentityList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWorkloadIdentitiesResponse) GetJSON200() *WorkloadIdentityList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListWorkloadIdentitiesResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWorkloadIdentitiesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWorkloadIdentitiesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWorkloadIdentitiesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWorkloadIdentitiesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateWorkloadIdentityResponse201Headers the declared response headers of an HTTP 201 response for CreateWorkloadIdentity
+type CreateWorkloadIdentityResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateWorkloadIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkloadIdentity
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *WorkloadIdentity
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateWorkloadIdentityResponse201Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateWorkloadIdentityResponse) GetJSON200() *WorkloadIdentity {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateWorkloadIdentityResponse) GetJSON201() *WorkloadIdentity {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateWorkloadIdentityResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateWorkloadIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateWorkloadIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateWorkloadIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateWorkloadIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteWorkloadIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteWorkloadIdentityResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteWorkloadIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteWorkloadIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteWorkloadIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteWorkloadIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetWorkloadIdentityResponse200Headers the declared response headers of an HTTP 200 response for GetWorkloadIdentity
+type GetWorkloadIdentityResponse200Headers struct {
+	ETag string
+}
+
+type GetWorkloadIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkloadIdentity
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetWorkloadIdentityResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetWorkloadIdentityResponse) GetJSON200() *WorkloadIdentity {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetWorkloadIdentityResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetWorkloadIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetWorkloadIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetWorkloadIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetWorkloadIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateWorkloadIdentityResponse200Headers the declared response headers of an HTTP 200 response for UpdateWorkloadIdentity
+type UpdateWorkloadIdentityResponse200Headers struct {
+	ETag string
+}
+
+type UpdateWorkloadIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkloadIdentity
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateWorkloadIdentityResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateWorkloadIdentityResponse) GetJSON200() *WorkloadIdentity {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateWorkloadIdentityResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateWorkloadIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateWorkloadIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateWorkloadIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateWorkloadIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetJwksWithResponse Public keys that access tokens are checked with
 //
 // Returns a wrapper object for the known response body format(s).
@@ -18411,9 +19267,9 @@ func (c *ClientWithResponses) SwitchTenantWithResponse(ctx context.Context, para
 	return ParseSwitchTenantResponse(rsp)
 }
 
-// CreateTokenWithBodyWithResponse Exchange an API key for a short JWT
+// CreateTokenWithBodyWithResponse Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 //
-// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18426,9 +19282,9 @@ func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Contex
 	return ParseCreateTokenResponse(rsp)
 }
 
-// CreateTokenWithFormdataBodyWithResponse Exchange an API key for a short JWT
+// CreateTokenWithFormdataBodyWithResponse Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 //
-// OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+// OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
 //
 // Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19861,6 +20717,107 @@ func (c *ClientWithResponses) GetUsageCsvWithResponse(ctx context.Context, param
 		return nil, err
 	}
 	return ParseGetUsageCsvResponse(rsp)
+}
+
+// ListWorkloadIdentitiesWithResponse List workload identities
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/workload-identities (the `ListWorkloadIdentities` operationId).
+func (c *ClientWithResponses) ListWorkloadIdentitiesWithResponse(ctx context.Context, params *ListWorkloadIdentitiesParams, reqEditors ...RequestEditorFn) (*ListWorkloadIdentitiesResponse, error) {
+	rsp, err := c.ListWorkloadIdentities(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWorkloadIdentitiesResponse(rsp)
+}
+
+// CreateWorkloadIdentityWithBodyWithResponse Let programs that another issuer vouches for act for a service account
+//
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+func (c *ClientWithResponses) CreateWorkloadIdentityWithBodyWithResponse(ctx context.Context, params *CreateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateWorkloadIdentityResponse, error) {
+	rsp, err := c.CreateWorkloadIdentityWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWorkloadIdentityResponse(rsp)
+}
+
+// CreateWorkloadIdentityWithResponse Let programs that another issuer vouches for act for a service account
+//
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/workload-identities (the `CreateWorkloadIdentity` operationId).
+func (c *ClientWithResponses) CreateWorkloadIdentityWithResponse(ctx context.Context, params *CreateWorkloadIdentityParams, body CreateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateWorkloadIdentityResponse, error) {
+	rsp, err := c.CreateWorkloadIdentity(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateWorkloadIdentityResponse(rsp)
+}
+
+// DeleteWorkloadIdentityWithResponse Delete one workload identity
+//
+// Its tokens, and connections that use them, end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/workload-identities/{id} (the `DeleteWorkloadIdentity` operationId).
+func (c *ClientWithResponses) DeleteWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, params *DeleteWorkloadIdentityParams, reqEditors ...RequestEditorFn) (*DeleteWorkloadIdentityResponse, error) {
+	rsp, err := c.DeleteWorkloadIdentity(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteWorkloadIdentityResponse(rsp)
+}
+
+// GetWorkloadIdentityWithResponse Get one workload identity
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/workload-identities/{id} (the `GetWorkloadIdentity` operationId).
+func (c *ClientWithResponses) GetWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, reqEditors ...RequestEditorFn) (*GetWorkloadIdentityResponse, error) {
+	rsp, err := c.GetWorkloadIdentity(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetWorkloadIdentityResponse(rsp)
+}
+
+// UpdateWorkloadIdentityWithBodyWithResponse Change one workload identity
+//
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+func (c *ClientWithResponses) UpdateWorkloadIdentityWithBodyWithResponse(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWorkloadIdentityResponse, error) {
+	rsp, err := c.UpdateWorkloadIdentityWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWorkloadIdentityResponse(rsp)
+}
+
+// UpdateWorkloadIdentityWithResponse Change one workload identity
+//
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/workload-identities/{id} (the `UpdateWorkloadIdentity` operationId).
+func (c *ClientWithResponses) UpdateWorkloadIdentityWithResponse(ctx context.Context, id WorkloadIdentityParam, params *UpdateWorkloadIdentityParams, body UpdateWorkloadIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWorkloadIdentityResponse, error) {
+	rsp, err := c.UpdateWorkloadIdentity(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateWorkloadIdentityResponse(rsp)
 }
 
 // ParseGetJwksResponse parses an HTTP response from a GetJwksWithResponse call
@@ -23851,6 +24808,220 @@ func ParseGetUsageCsvResponse(rsp *http.Response) (*GetUsageCsvResponse, error) 
 				return nil, err
 			}
 			headers.ContentDisposition = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListWorkloadIdentitiesResponse parses an HTTP response from a ListWorkloadIdentitiesWithResponse call
+func ParseListWorkloadIdentitiesResponse(rsp *http.Response) (*ListWorkloadIdentitiesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWorkloadIdentitiesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkloadIdentityList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateWorkloadIdentityResponse parses an HTTP response from a CreateWorkloadIdentityWithResponse call
+func ParseCreateWorkloadIdentityResponse(rsp *http.Response) (*CreateWorkloadIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateWorkloadIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkloadIdentity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest WorkloadIdentity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateWorkloadIdentityResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteWorkloadIdentityResponse parses an HTTP response from a DeleteWorkloadIdentityWithResponse call
+func ParseDeleteWorkloadIdentityResponse(rsp *http.Response) (*DeleteWorkloadIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteWorkloadIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetWorkloadIdentityResponse parses an HTTP response from a GetWorkloadIdentityWithResponse call
+func ParseGetWorkloadIdentityResponse(rsp *http.Response) (*GetWorkloadIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetWorkloadIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkloadIdentity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetWorkloadIdentityResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateWorkloadIdentityResponse parses an HTTP response from a UpdateWorkloadIdentityWithResponse call
+func ParseUpdateWorkloadIdentityResponse(rsp *http.Response) (*UpdateWorkloadIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateWorkloadIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkloadIdentity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateWorkloadIdentityResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
 		}
 		response.Headers200 = &headers
 	}

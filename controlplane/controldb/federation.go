@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/sluicemq/sluice/controlplane/federation"
+	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/tenant"
 )
@@ -228,8 +228,11 @@ func (seenRow) TableName() string { return "seen_tokens" }
 // Seen implements federation.Store.
 func (s *FederationStore) Seen(ctx context.Context, digest []byte, until time.Time) (bool, error) {
 	row := seenRow{Digest: digest, ExpiresAt: sqldb.Millis(until)}
-	res := s.db.Conn(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
-	return res.RowsAffected > 0, sqldb.Error(res.Error)
+	err := sqldb.Error(s.db.Conn(ctx).Create(&row).Error)
+	if errs.Is(err, errs.Conflict) { // the statement fails, the transaction goes on
+		return false, nil
+	}
+	return err == nil, err
 }
 
 type identityRow struct {

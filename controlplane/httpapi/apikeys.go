@@ -14,7 +14,7 @@ import (
 )
 
 func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
-	out := api.ApiKey{Id: k.ID, OwnerId: k.OwnerID, Name: k.Name, Description: k.Description, Scopes: []api.ApiKeyScope{}, AllowedCidrs: []api.Cidr{},
+	out := api.ApiKey{Id: k.ID, OwnerId: k.OwnerID, Name: k.Name, Description: k.Description,
 		ControlRole: some(api.ControlRole(k.ControlRole)), ExpiresAt: atPtr(k.Ends()), Disabled: k.Disabled, State: api.ApiKeyState(k.State(s.d.Now())),
 		Hint: k.Hint, LastUsedAt: atPtr(k.LastUsedAt), RevokedAt: atPtr(k.RevokedAt), ReplacesKeyId: some(k.Replaces), ReplacedByKeyId: some(k.ReplacedBy),
 		Status: status(k.Status), CreatedAt: at(k.CreatedAt), UpdatedAt: at(k.UpdatedAt), Revision: k.Revision}
@@ -22,7 +22,22 @@ func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 		out.LastUsed = &api.ApiKeyUse{At: at(k.LastUse.At), Address: some(k.LastUse.Address), Operation: some(k.LastUse.Operation), Topic: some(k.LastUse.Topic)}
 	}
 	out.RevokedReason = some(api.ApiKeyRevokedReason(k.RevokedReason))
-	for _, sc := range k.Scopes {
+	out.Scopes, out.WorkloadIdentityId = scopesOut(k.Scopes), some(k.WorkloadID)
+	out.AllowedCidrs = cidrsOut(k.AllowedCIDRs)
+	return out
+}
+
+func cidrsOut(in []netip.Prefix) []api.Cidr {
+	out := make([]api.Cidr, len(in))
+	for i, p := range in {
+		out[i] = p.String()
+	}
+	return out
+}
+
+func scopesOut(scopes []tenant.Scope) []api.ApiKeyScope {
+	out := []api.ApiKeyScope{}
+	for _, sc := range scopes {
 		scope := api.ApiKeyScope{NamespaceId: sc.NamespaceID, Permissions: strs[tenant.Permission, api.KeyPermission](sc.Permissions)}
 		if len(sc.Topics) > 0 {
 			scope.Topics = &sc.Topics
@@ -35,16 +50,7 @@ func (s *server) keyOut(k tenant.APIKey) api.ApiKey {
 			scope.Cidrs = &cidrs
 		}
 		scope.ExpiresAt = atPtr(sc.ExpiresAt)
-		out.Scopes = append(out.Scopes, scope)
-	}
-	out.AllowedCidrs = cidrsOut(k.AllowedCIDRs)
-	return out
-}
-
-func cidrsOut(in []netip.Prefix) []api.Cidr {
-	out := make([]api.Cidr, len(in))
-	for i, p := range in {
-		out[i] = p.String()
+		out = append(out, scope)
 	}
 	return out
 }

@@ -176,6 +176,12 @@ func (s *server) ConfirmPasswordReset(gc context.Context, r ConfirmPasswordReset
 // CreateToken exchanges an API key for a short JWT.
 func (s *server) CreateToken(gc context.Context, r CreateTokenRequestObject) (CreateTokenResponseObject, error) {
 	c, ctx := enter(gc)
+	if r.Body.GrantType == api.GrantTokenExchange {
+		return s.exchangeWorkload(ctx, c, r.Body)
+	}
+	if r.Body.SubjectToken != nil || r.Body.SubjectTokenType != nil || r.Body.RequestedTokenType != nil {
+		return oauthInvalid("subject_token and its kin belong to token exchange"), nil
+	}
 	id, secret := or(r.Body.ClientId, ""), or(r.Body.ClientSecret, "")
 	if c.basicID != "" {
 		if secret != "" || (id != "" && id != c.basicID) {
@@ -195,6 +201,33 @@ func (s *server) CreateToken(gc context.Context, r CreateTokenRequestObject) (Cr
 		_ = errors.As(err, &e)
 		c.gin.Header("WWW-Authenticate", `Basic realm="sluice"`)
 		return CreateToken401JSONResponse{Error: "invalid_client", ErrorDescription: &e.Message}, nil
+	case errs.Is(err, errs.Forbidden):
+		_ = errors.As(err, &e)
+		return CreateToken400JSONResponse{Error: "unauthorized_client", ErrorDescription: &e.Message}, nil
+	}
+	return nil, err
+}
+
+// issuedToken is what token exchange gives, by its name in RFC 8693.
+const issuedToken = "urn:ietf:params:oauth:token-type:access_token"
+
+func (s *server) exchangeWorkload(ctx context.Context, c *call, in *api.TokenRequest) (CreateTokenResponseObject, error) {
+	id := or(in.ClientId, "")
+	if c.basicID != "" || in.ClientSecret != nil {
+		return oauthInvalid("a workload identity has no secret: send client_id in the body"), nil
+	}
+	if id == "" || in.SubjectToken == nil || in.SubjectTokenType == nil {
+		return oauthInvalid("client_id, subject_token and subject_token_type are needed"), nil
+	}
+	t, err := s.d.Federation.Exchange(ctx, id, *in.SubjectToken, string(or(in.Audience, "")), c.addr)
+	var e *errs.Error
+	switch {
+	case err == nil:
+		return CreateToken200JSONResponse{AccessToken: t.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(t.ExpiresIn), Audience: api.TokenAudience(t.Audience),
+			IssuedTokenType: some(issuedToken)}, nil
+	case errs.Is(err, errs.Unauthenticated):
+		_ = errors.As(err, &e)
+		return CreateToken400JSONResponse{Error: "invalid_grant", ErrorDescription: &e.Message}, nil
 	case errs.Is(err, errs.Forbidden):
 		_ = errors.As(err, &e)
 		return CreateToken400JSONResponse{Error: "unauthorized_client", ErrorDescription: &e.Message}, nil

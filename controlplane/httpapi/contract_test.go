@@ -225,6 +225,10 @@ func TestTenants_areSealedOff(t *testing.T) {
 			Effect: "deny", Principal: "*", Resource: "topic", Pattern: "*", Operations: []api.KeyPermission{"PUB"},
 		}))
 		check(t, err)
+		workload, err := apiclient.Created(b.sdk.CreateWorkloadIdentityWithResponse(t.Context(), nil, api.WorkloadIdentityCreate{
+			Name: "deploy", Issuer: "https://ci.example.com", Audience: "sluice", Subject: "repo:*", ServiceAccountId: account.Id, ControlRole: ptr(api.ControlRole("viewer")),
+		}))
+		check(t, err)
 		provider, err := apiclient.Created(b.sdk.CreateIdentityProviderWithResponse(t.Context(), nil, api.IdentityProviderCreate{
 			Name: "staff", Issuer: "https://login.example.com", ClientId: "c", Domains: &[]api.DomainName{"b.example"},
 		}))
@@ -241,7 +245,7 @@ func TestTenants_areSealedOff(t *testing.T) {
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
 			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
 			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
-			"updateMember": `{"role":"viewer"}`, "updateIdentityProvider": `{"enabled":false}`, "verifyIdentityDomain": `{"domain":"b.example"}`,
+			"updateMember": `{"role":"viewer"}`, "updateIdentityProvider": `{"enabled":false}`, "updateWorkloadIdentity": `{"enabled":false}`, "verifyIdentityDomain": `{"domain":"b.example"}`,
 			"unlinkIdentity": `{"user_id":"` + other.Id + `"}`,
 			"testAcl":        `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
 		}
@@ -253,6 +257,8 @@ func TestTenants_areSealedOff(t *testing.T) {
 			id := b.ApiKey.Id
 			if strings.Contains(op.path, "service-accounts") {
 				id = account.Id
+			} else if strings.Contains(op.path, "/workload-identities/") {
+				id = workload.Id
 			} else if strings.Contains(op.path, "/identity-providers/") {
 				id = provider.Id
 			} else if strings.Contains(op.path, "/acls/") {

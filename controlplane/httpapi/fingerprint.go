@@ -35,6 +35,10 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		p, err := s.d.Federation.Provider(ctx, c.tenantID(), c.gin.Param("id"))
 		return s.providerOut(c, p), err
 	},
+	"/v1/workload-identities/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		w, err := s.d.Tenants.Workload(ctx, c.tenantID(), c.gin.Param("id"))
+		return workloadOut(w), err
+	},
 	"/v1/service-accounts/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
 		a, err := s.d.Tenants.ServiceAccount(ctx, c.tenantID(), c.gin.Param("id"))
 		return serviceAccountOut(a), err

@@ -104,7 +104,7 @@ type ServerInterface interface {
 	// SwitchTenant Go on in another of your tenants
 	// (POST /v1/auth/switch-tenant)
 	SwitchTenant(c *gin.Context, params SwitchTenantParams)
-	// CreateToken Exchange an API key for a short JWT
+	// CreateToken Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	// (POST /v1/auth/token)
 	CreateToken(c *gin.Context, params CreateTokenParams)
 	// VerifySignUp Finish the sign-up with the code from the mail
@@ -335,6 +335,21 @@ type ServerInterface interface {
 	// GetUsageCsv What was used, as CSV
 	// (GET /v1/usage.csv)
 	GetUsageCsv(c *gin.Context, params GetUsageCsvParams)
+	// ListWorkloadIdentities List workload identities
+	// (GET /v1/workload-identities)
+	ListWorkloadIdentities(c *gin.Context, params ListWorkloadIdentitiesParams)
+	// CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
+	// (POST /v1/workload-identities)
+	CreateWorkloadIdentity(c *gin.Context, params CreateWorkloadIdentityParams)
+	// DeleteWorkloadIdentity Delete one workload identity
+	// (DELETE /v1/workload-identities/{id})
+	DeleteWorkloadIdentity(c *gin.Context, id WorkloadIdentityParam, params DeleteWorkloadIdentityParams)
+	// GetWorkloadIdentity Get one workload identity
+	// (GET /v1/workload-identities/{id})
+	GetWorkloadIdentity(c *gin.Context, id WorkloadIdentityParam)
+	// UpdateWorkloadIdentity Change one workload identity
+	// (PATCH /v1/workload-identities/{id})
+	UpdateWorkloadIdentity(c *gin.Context, id WorkloadIdentityParam, params UpdateWorkloadIdentityParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -5425,6 +5440,236 @@ func (siw *ServerInterfaceWrapper) GetUsageCsv(c *gin.Context) {
 	siw.Handler.GetUsageCsv(c, params)
 }
 
+// ListWorkloadIdentities operation middleware
+func (siw *ServerInterfaceWrapper) ListWorkloadIdentities(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWorkloadIdentitiesParams
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", c.Request.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter name: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_size", c.Request.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_size: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_token", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_token: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListWorkloadIdentities(c, params)
+}
+
+// CreateWorkloadIdentity operation middleware
+func (siw *ServerInterfaceWrapper) CreateWorkloadIdentity(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateWorkloadIdentityParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateWorkloadIdentity(c, params)
+}
+
+// DeleteWorkloadIdentity operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWorkloadIdentity(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkloadIdentityParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteWorkloadIdentityParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteWorkloadIdentity(c, id, params)
+}
+
+// GetWorkloadIdentity operation middleware
+func (siw *ServerInterfaceWrapper) GetWorkloadIdentity(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkloadIdentityParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetWorkloadIdentity(c, id)
+}
+
+// UpdateWorkloadIdentity operation middleware
+func (siw *ServerInterfaceWrapper) UpdateWorkloadIdentity(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WorkloadIdentityParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateWorkloadIdentityParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UpdateWorkloadIdentity(c, id, params)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -5511,6 +5756,11 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/v1/service-accounts/:id", wrapper.DeleteServiceAccount)
 	router.GET(options.BaseURL+"/v1/service-accounts/:id", wrapper.GetServiceAccount)
 	router.PATCH(options.BaseURL+"/v1/service-accounts/:id", wrapper.UpdateServiceAccount)
+	router.GET(options.BaseURL+"/v1/workload-identities", wrapper.ListWorkloadIdentities)
+	router.POST(options.BaseURL+"/v1/workload-identities", wrapper.CreateWorkloadIdentity)
+	router.DELETE(options.BaseURL+"/v1/workload-identities/:id", wrapper.DeleteWorkloadIdentity)
+	router.GET(options.BaseURL+"/v1/workload-identities/:id", wrapper.GetWorkloadIdentity)
+	router.PATCH(options.BaseURL+"/v1/workload-identities/:id", wrapper.UpdateWorkloadIdentity)
 	router.GET(options.BaseURL+"/v1/api-keys", wrapper.ListApiKeys)
 	router.POST(options.BaseURL+"/v1/api-keys", wrapper.CreateApiKey)
 	router.DELETE(options.BaseURL+"/v1/api-keys/:id", wrapper.DeleteApiKey)
@@ -10175,6 +10425,239 @@ func (response GetUsageCsvdefaultApplicationProblemPlusJSONResponse) VisitGetUsa
 	return err
 }
 
+type ListWorkloadIdentitiesRequestObject struct {
+	Params ListWorkloadIdentitiesParams
+}
+
+type ListWorkloadIdentitiesResponseObject interface {
+	VisitListWorkloadIdentitiesResponse(w http.ResponseWriter) error
+}
+
+type ListWorkloadIdentities200JSONResponse WorkloadIdentityList
+
+func (response ListWorkloadIdentities200JSONResponse) VisitListWorkloadIdentitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkloadIdentitiesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWorkloadIdentitiesdefaultApplicationProblemPlusJSONResponse) VisitListWorkloadIdentitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWorkloadIdentityRequestObject struct {
+	Params CreateWorkloadIdentityParams
+	Body   *CreateWorkloadIdentityJSONRequestBody
+}
+
+type CreateWorkloadIdentityResponseObject interface {
+	VisitCreateWorkloadIdentityResponse(w http.ResponseWriter) error
+}
+
+type CreateWorkloadIdentity200JSONResponse WorkloadIdentity
+
+func (response CreateWorkloadIdentity200JSONResponse) VisitCreateWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWorkloadIdentity201ResponseHeaders struct {
+	ETag     string
+	Location string
+}
+
+type CreateWorkloadIdentity201JSONResponse struct {
+	Body    WorkloadIdentity
+	Headers CreateWorkloadIdentity201ResponseHeaders
+}
+
+func (response CreateWorkloadIdentity201JSONResponse) VisitCreateWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWorkloadIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateWorkloadIdentitydefaultApplicationProblemPlusJSONResponse) VisitCreateWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWorkloadIdentityRequestObject struct {
+	Id     WorkloadIdentityParam `json:"id"`
+	Params DeleteWorkloadIdentityParams
+}
+
+type DeleteWorkloadIdentityResponseObject interface {
+	VisitDeleteWorkloadIdentityResponse(w http.ResponseWriter) error
+}
+
+type DeleteWorkloadIdentity204Response struct {
+}
+
+func (response DeleteWorkloadIdentity204Response) VisitDeleteWorkloadIdentityResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteWorkloadIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteWorkloadIdentitydefaultApplicationProblemPlusJSONResponse) VisitDeleteWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkloadIdentityRequestObject struct {
+	Id WorkloadIdentityParam `json:"id"`
+}
+
+type GetWorkloadIdentityResponseObject interface {
+	VisitGetWorkloadIdentityResponse(w http.ResponseWriter) error
+}
+
+type GetWorkloadIdentity200ResponseHeaders struct {
+	ETag string
+}
+
+type GetWorkloadIdentity200JSONResponse struct {
+	Body    WorkloadIdentity
+	Headers GetWorkloadIdentity200ResponseHeaders
+}
+
+func (response GetWorkloadIdentity200JSONResponse) VisitGetWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkloadIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetWorkloadIdentitydefaultApplicationProblemPlusJSONResponse) VisitGetWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWorkloadIdentityRequestObject struct {
+	Id     WorkloadIdentityParam `json:"id"`
+	Params UpdateWorkloadIdentityParams
+	Body   *UpdateWorkloadIdentityJSONRequestBody
+}
+
+type UpdateWorkloadIdentityResponseObject interface {
+	VisitUpdateWorkloadIdentityResponse(w http.ResponseWriter) error
+}
+
+type UpdateWorkloadIdentity200ResponseHeaders struct {
+	ETag string
+}
+
+type UpdateWorkloadIdentity200JSONResponse struct {
+	Body    WorkloadIdentity
+	Headers UpdateWorkloadIdentity200ResponseHeaders
+}
+
+func (response UpdateWorkloadIdentity200JSONResponse) VisitUpdateWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWorkloadIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateWorkloadIdentitydefaultApplicationProblemPlusJSONResponse) VisitUpdateWorkloadIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetJwks Public keys that access tokens are checked with
@@ -10261,7 +10744,7 @@ type StrictServerInterface interface {
 	// SwitchTenant Go on in another of your tenants
 	// (POST /v1/auth/switch-tenant)
 	SwitchTenant(ctx context.Context, request SwitchTenantRequestObject) (SwitchTenantResponseObject, error)
-	// CreateToken Exchange an API key for a short JWT
+	// CreateToken Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
 	// (POST /v1/auth/token)
 	CreateToken(ctx context.Context, request CreateTokenRequestObject) (CreateTokenResponseObject, error)
 	// VerifySignUp Finish the sign-up with the code from the mail
@@ -10492,6 +10975,21 @@ type StrictServerInterface interface {
 	// GetUsageCsv What was used, as CSV
 	// (GET /v1/usage.csv)
 	GetUsageCsv(ctx context.Context, request GetUsageCsvRequestObject) (GetUsageCsvResponseObject, error)
+	// ListWorkloadIdentities List workload identities
+	// (GET /v1/workload-identities)
+	ListWorkloadIdentities(ctx context.Context, request ListWorkloadIdentitiesRequestObject) (ListWorkloadIdentitiesResponseObject, error)
+	// CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
+	// (POST /v1/workload-identities)
+	CreateWorkloadIdentity(ctx context.Context, request CreateWorkloadIdentityRequestObject) (CreateWorkloadIdentityResponseObject, error)
+	// DeleteWorkloadIdentity Delete one workload identity
+	// (DELETE /v1/workload-identities/{id})
+	DeleteWorkloadIdentity(ctx context.Context, request DeleteWorkloadIdentityRequestObject) (DeleteWorkloadIdentityResponseObject, error)
+	// GetWorkloadIdentity Get one workload identity
+	// (GET /v1/workload-identities/{id})
+	GetWorkloadIdentity(ctx context.Context, request GetWorkloadIdentityRequestObject) (GetWorkloadIdentityResponseObject, error)
+	// UpdateWorkloadIdentity Change one workload identity
+	// (PATCH /v1/workload-identities/{id})
+	UpdateWorkloadIdentity(ctx context.Context, request UpdateWorkloadIdentityRequestObject) (UpdateWorkloadIdentityResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx *gin.Context, request any) (any, error)
@@ -14145,6 +14643,174 @@ func (sh *strictHandler) GetUsageCsv(ctx *gin.Context, params GetUsageCsvParams)
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(GetUsageCsvResponseObject); ok {
 		if err := validResponse.VisitGetUsageCsvResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWorkloadIdentities operation middleware
+func (sh *strictHandler) ListWorkloadIdentities(ctx *gin.Context, params ListWorkloadIdentitiesParams) {
+	var request ListWorkloadIdentitiesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkloadIdentities(ctx, request.(ListWorkloadIdentitiesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkloadIdentities")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListWorkloadIdentitiesResponseObject); ok {
+		if err := validResponse.VisitListWorkloadIdentitiesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateWorkloadIdentity operation middleware
+func (sh *strictHandler) CreateWorkloadIdentity(ctx *gin.Context, params CreateWorkloadIdentityParams) {
+	var request CreateWorkloadIdentityRequestObject
+
+	request.Params = params
+
+	var body CreateWorkloadIdentityJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWorkloadIdentity(ctx, request.(CreateWorkloadIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWorkloadIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateWorkloadIdentityResponseObject); ok {
+		if err := validResponse.VisitCreateWorkloadIdentityResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWorkloadIdentity operation middleware
+func (sh *strictHandler) DeleteWorkloadIdentity(ctx *gin.Context, id WorkloadIdentityParam, params DeleteWorkloadIdentityParams) {
+	var request DeleteWorkloadIdentityRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWorkloadIdentity(ctx, request.(DeleteWorkloadIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWorkloadIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteWorkloadIdentityResponseObject); ok {
+		if err := validResponse.VisitDeleteWorkloadIdentityResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetWorkloadIdentity operation middleware
+func (sh *strictHandler) GetWorkloadIdentity(ctx *gin.Context, id WorkloadIdentityParam) {
+	var request GetWorkloadIdentityRequestObject
+
+	request.Id = id
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWorkloadIdentity(ctx, request.(GetWorkloadIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWorkloadIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetWorkloadIdentityResponseObject); ok {
+		if err := validResponse.VisitGetWorkloadIdentityResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateWorkloadIdentity operation middleware
+func (sh *strictHandler) UpdateWorkloadIdentity(ctx *gin.Context, id WorkloadIdentityParam, params UpdateWorkloadIdentityParams) {
+	var request UpdateWorkloadIdentityRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body UpdateWorkloadIdentityJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateWorkloadIdentity(ctx, request.(UpdateWorkloadIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateWorkloadIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UpdateWorkloadIdentityResponseObject); ok {
+		if err := validResponse.VisitUpdateWorkloadIdentityResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -31,6 +31,7 @@ type keyRow struct {
 	Hint             string
 	Sealed           []byte
 	Fingerprint      []byte `gorm:"column:secret_fingerprint"`
+	WorkloadID       string
 	Phase            string
 	Reason           string
 	ObservedRevision int64
@@ -53,6 +54,9 @@ func (r keyRow) key() (tenant.APIKey, error) {
 		Hint: r.Hint, Sealed: r.Sealed, Fingerprint: r.Fingerprint, RevokedReason: r.RevokedReason,
 		Status:    tenant.Status{Phase: tenant.Phase(r.Phase), Reason: r.Reason, ObservedRevision: r.ObservedRevision},
 		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
+	if k.WorkloadID = r.WorkloadID; k.WorkloadID != "" {
+		k.MaxAge = 0
+	}
 	if k.LastUsedAt != nil {
 		k.LastUse = tenant.KeyUse{At: *k.LastUsedAt, Address: r.LastAddress, Operation: r.LastOperation, Topic: r.LastTopic}
 	}
@@ -78,7 +82,7 @@ func rowOfKey(k tenant.APIKey) (keyRow, error) {
 		ControlRole: string(k.ControlRole), AllowedCIDRs: cidrs, Disabled: k.Disabled, ExpiresAt: sqldb.MillisPtr(k.ExpiresAt),
 		RevokedAt: sqldb.MillisPtr(k.RevokedAt), LastUsedAt: sqldb.MillisPtr(k.LastUsedAt), ReplacesID: k.Replaces, ReplacedByID: k.ReplacedBy,
 		RevokedReason: k.RevokedReason, LastAddress: k.LastUse.Address, LastOperation: k.LastUse.Operation, LastTopic: k.LastUse.Topic,
-		Hint: k.Hint, Sealed: k.Sealed, Fingerprint: k.Fingerprint, Phase: string(k.Status.Phase), Reason: k.Status.Reason, ObservedRevision: k.Status.ObservedRevision,
+		Hint: k.Hint, Sealed: k.Sealed, Fingerprint: k.Fingerprint, WorkloadID: k.WorkloadID, Phase: string(k.Status.Phase), Reason: k.Status.Reason, ObservedRevision: k.Status.ObservedRevision,
 		Created: millis(k.CreatedAt), Updated: millis(k.UpdatedAt), Revision: k.Revision}, err
 }
 

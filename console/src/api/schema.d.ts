@@ -293,8 +293,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Exchange an API key for a short JWT
-         * @description OAuth 2 client credentials. Key id and secret come by HTTP Basic or in the body, never both.
+         * Exchange an API key, or a token of an issuer that a workload identity trusts, for a short JWT
+         * @description OAuth 2 client credentials: key id and secret come by HTTP Basic or in the body, never both. Token exchange (RFC 8693): `client_id` is the workload identity, `subject_token` a JWT of its issuer, which works once for each audience.
          */
         post: operations["createToken"];
         delete?: never;
@@ -874,6 +874,52 @@ export interface paths {
         head?: never;
         /** Change one service account */
         patch: operations["updateServiceAccount"];
+        trace?: never;
+    };
+    "/v1/workload-identities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List workload identities */
+        get: operations["listWorkloadIdentities"];
+        put?: never;
+        /**
+         * Let programs that another issuer vouches for act for a service account
+         * @description They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+         */
+        post: operations["createWorkloadIdentity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workload-identities/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one workload identity */
+        get: operations["getWorkloadIdentity"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete one workload identity
+         * @description Its tokens, and connections that use them, end.
+         */
+        delete: operations["deleteWorkloadIdentity"];
+        options?: never;
+        head?: never;
+        /**
+         * Change one workload identity
+         * @description Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+         */
+        patch: operations["updateWorkloadIdentity"];
         trace?: never;
     };
     "/v1/api-keys": {
@@ -1709,6 +1755,131 @@ export interface components {
             logout_token: string;
         };
         /**
+         * @description Workload identity id.
+         * @example wid_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        WorkloadIdentityId: string;
+        /**
+         * @description What a claim must be, or how it must begin, with `*` at its end. Never `*` alone.
+         * @example repo:acme/checkout:*
+         */
+        ClaimPattern: string;
+        /**
+         * @description Claims that tokens must have besides. Of a list one must fit.
+         * @example {
+         *       "ref": "refs/heads/main"
+         *     }
+         */
+        ClaimConditions: {
+            [key: string]: components["schemas"]["ClaimPattern"];
+        };
+        /**
+         * @description How long our tokens live, 1m to 15m.
+         * @example 15m
+         */
+        WorkloadTTL: string;
+        /**
+         * @description Lets programs that another issuer vouches for act for a service account.
+         * @example {
+         *       "id": "wid_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "name": "deploy",
+         *       "issuer": "https://token.actions.githubusercontent.com",
+         *       "audience": "https://sluice.example.com",
+         *       "subject": "repo:acme/checkout:*",
+         *       "conditions": {
+         *         "ref": "refs/heads/main"
+         *       },
+         *       "service_account_id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "key_id": "slk_7Qm2XvN4kPz9Rt3Lc8Wd",
+         *       "scopes": [],
+         *       "control_role": "developer",
+         *       "max_ttl": "15m",
+         *       "enabled": true,
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 2
+         *     }
+         */
+        WorkloadIdentity: {
+            id: components["schemas"]["WorkloadIdentityId"];
+            name: components["schemas"]["DisplayName"];
+            issuer: components["schemas"]["OidcIssuer"];
+            /**
+             * @description The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+             * @example https://sluice.example.com
+             */
+            audience: string;
+            subject: components["schemas"]["ClaimPattern"];
+            conditions: components["schemas"]["ClaimConditions"];
+            service_account_id: components["schemas"]["ServiceAccountId"];
+            key_id: components["schemas"]["ApiKeyId"];
+            /** @description As those of an API key. */
+            scopes: components["schemas"]["ApiKeyScope"][];
+            control_role?: components["schemas"]["ControlRole"];
+            max_ttl: components["schemas"]["WorkloadTTL"];
+            /** @description Tokens are exchanged; those that are out work. */
+            enabled: boolean;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new workload identity; the name is unique in the tenant. It needs at least one scope or a control role.
+         * @example {
+         *       "name": "deploy",
+         *       "issuer": "https://token.actions.githubusercontent.com",
+         *       "audience": "https://sluice.example.com",
+         *       "subject": "repo:acme/checkout:*",
+         *       "service_account_id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "control_role": "developer"
+         *     }
+         */
+        WorkloadIdentityCreate: {
+            name: components["schemas"]["DisplayName"];
+            issuer: components["schemas"]["OidcIssuer"];
+            /**
+             * @description The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+             * @example https://sluice.example.com
+             */
+            audience: string;
+            subject: components["schemas"]["ClaimPattern"];
+            conditions?: components["schemas"]["ClaimConditions"];
+            service_account_id: components["schemas"]["ServiceAccountId"];
+            /** @description As those of an API key. */
+            scopes?: components["schemas"]["ApiKeyScope"][];
+            control_role?: components["schemas"]["ControlRole"];
+            max_ttl?: components["schemas"]["WorkloadTTL"];
+            /** @description Tokens are exchanged; those that are out work. */
+            enabled?: boolean;
+        };
+        /**
+         * @description What to change.
+         * @example {
+         *       "enabled": false
+         *     }
+         */
+        WorkloadIdentityUpdate: {
+            name?: components["schemas"]["DisplayName"];
+            issuer?: components["schemas"]["OidcIssuer"];
+            /**
+             * @description The aud that tokens must be made for. One that no other service uses, so that a token for another is none for us.
+             * @example https://sluice.example.com
+             */
+            audience?: string;
+            subject?: components["schemas"]["ClaimPattern"];
+            conditions?: components["schemas"]["ClaimConditions"];
+            /** @description As those of an API key. */
+            scopes?: components["schemas"]["ApiKeyScope"][];
+            max_ttl?: components["schemas"]["WorkloadTTL"];
+            /** @description Tokens are exchanged; those that are out work. */
+            enabled?: boolean;
+        };
+        /** @description One page of WorkloadIdentity objects, in a stable order. */
+        WorkloadIdentityList: {
+            items: components["schemas"]["WorkloadIdentity"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
          * @description Service account id.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
@@ -2335,7 +2506,7 @@ export interface components {
             password: components["schemas"]["Password"];
         };
         /**
-         * @description OAuth 2 client credentials: an API key.
+         * @description OAuth 2 client credentials: an API key. Or token exchange (RFC 8693): a token for a workload identity.
          * @example {
          *       "grant_type": "client_credentials",
          *       "client_id": "slk_7Qm2XvN4kPz9Rt3Lc8Wd",
@@ -2345,11 +2516,15 @@ export interface components {
          */
         TokenRequest: {
             /**
-             * @description The only grant.
+             * @description How the caller shows who it is.
              * @enum {string}
              */
-            grant_type: "client_credentials";
-            client_id?: components["schemas"]["ApiKeyId"];
+            grant_type: "client_credentials" | "urn:ietf:params:oauth:grant-type:token-exchange";
+            /**
+             * @description API key id; with token exchange the id of the workload identity.
+             * @example slk_7Qm2XvN4kPz9Rt3Lc8Wd
+             */
+            client_id?: string;
             /**
              * Format: password
              * @description Secret of the key. Left out when both come by HTTP Basic.
@@ -2358,6 +2533,18 @@ export interface components {
             audience?: components["schemas"]["TokenAudience"];
             /** @description Taken for the sake of OAuth libraries; permissions always are those of the key. */
             scope?: string;
+            /** @description With token exchange, the JWT that the issuer gave the program. */
+            subject_token?: string;
+            /**
+             * @description With token exchange; all are read as JWT.
+             * @enum {string}
+             */
+            subject_token_type?: "urn:ietf:params:oauth:token-type:jwt" | "urn:ietf:params:oauth:token-type:id_token" | "urn:ietf:params:oauth:token-type:access_token";
+            /**
+             * @description With token exchange; the answer is a JWT either way.
+             * @enum {string}
+             */
+            requested_token_type?: "urn:ietf:params:oauth:token-type:access_token" | "urn:ietf:params:oauth:token-type:jwt";
         };
         /**
          * @description A token to revoke.
@@ -2402,6 +2589,11 @@ export interface components {
              * @description Seconds until the token ends.
              */
             expires_in: number;
+            /**
+             * @description With token exchange.
+             * @example urn:ietf:params:oauth:token-type:access_token
+             */
+            issued_token_type?: string;
             audience: components["schemas"]["TokenAudience"];
         };
         /**
@@ -3192,6 +3384,7 @@ export interface components {
             revoked_reason?: components["schemas"]["ApiKeyRevokedReason"];
             replaces_key_id?: components["schemas"]["ApiKeyId"];
             replaced_by_key_id?: components["schemas"]["ApiKeyId"];
+            workload_identity_id?: components["schemas"]["WorkloadIdentityId"];
             status: components["schemas"]["ResourceStatus"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
@@ -4684,6 +4877,8 @@ export interface components {
         SsoIssuerParam: string;
         /** @description Identity provider id. */
         IdentityProviderParam: components["schemas"]["IdentityProviderId"];
+        /** @description Workload identity id. */
+        WorkloadIdentityParam: components["schemas"]["WorkloadIdentityId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
         /** @description Second factor id. */
@@ -6445,6 +6640,164 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServiceAccount"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listWorkloadIdentities: {
+        parameters: {
+            query?: {
+                /** @description Only the item with exactly this name. */
+                name?: components["parameters"]["NameFilterParam"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkloadIdentityList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createWorkloadIdentity: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkloadIdentityCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkloadIdentity"];
+                };
+            };
+            /** @description Created. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkloadIdentity"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getWorkloadIdentity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Workload identity id. */
+                id: components["parameters"]["WorkloadIdentityParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkloadIdentity"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteWorkloadIdentity: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Workload identity id. */
+                id: components["parameters"]["WorkloadIdentityParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone; its name is free again. With `dry_run`: it could be deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateWorkloadIdentity: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Workload identity id. */
+                id: components["parameters"]["WorkloadIdentityParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkloadIdentityUpdate"];
+            };
+        };
+        responses: {
+            /** @description The object after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkloadIdentity"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -286,6 +286,9 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 // same whether or not it is anybody's.
 func (s *server) ReportLeak(gc context.Context, r ReportLeakRequestObject) (ReportLeakResponseObject, error) {
 	c, ctx := enter(gc)
+	if err := s.mayTry(ctx, c, "leak", ""); err != nil {
+		return nil, err
+	}
 	if err := s.d.Tenants.ReportLeak(ctx, r.Body.Text, c.addr.String()); err != nil {
 		return nil, err
 	}

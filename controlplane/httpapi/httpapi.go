@@ -39,7 +39,8 @@ type Limits struct {
 	// Of sign-ins to each mail address from everywhere: looser than SignIn, so
 	// that a stranger elsewhere does not shut the owner out at once.
 	SignInAccount cache.Rate
-	// Of sign-up, sign-in, reset, verification and second factors together.
+	// Of sign-up, sign-in, reset, verification, second factors and leak reports
+	// together.
 	AuthAddress cache.Rate // from each address (IPv6: each /64)
 	AuthNetwork cache.Rate // from each network (/24; IPv6: /48)
 	// Of mails that somebody without a session can cause.

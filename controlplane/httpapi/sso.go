@@ -64,7 +64,7 @@ func (s *server) FinishSso(gc context.Context, r FinishSsoRequestObject) (Finish
 	}
 	s.setSSO(c, "")
 	s.setRefresh(c, g.RefreshToken, g.RefreshExpiry)
-	return FinishSso303Response{Headers: FinishSso303ResponseHeaders{Location: "/"}}, nil
+	return FinishSso303Response{Headers: FinishSso303ResponseHeaders{Location: "/sign-in?sso=done"}}, nil
 }
 
 // BackchannelLogout ends the sessions that a logout token names.

@@ -127,6 +127,9 @@ func send(t *testing.T, web *http.Client, method, at, body string) (int, []byte,
 	return resp.StatusCode, text, resp.Header
 }
 
+// signedIn is the page of the console that a sign-in ends at.
+const signedIn = "/sign-in"
+
 // back brings the browser back from the provider and returns where we send it.
 func (s *sso) back(web *http.Client, to *url.URL) string {
 	s.t.Helper()
@@ -144,12 +147,12 @@ func (s *sso) session(tenantID, login string) (*apiclient.SDK, *http.Client, str
 	s.t.Helper()
 	web := newWeb(s.t)
 	to := s.op.NewBrowser(s.t).SignIn(s.t, s.start(web, `{"tenant_id":"`+tenantID+`"}`), login)
-	if where := s.back(web, to); where != "/" {
+	if where := s.back(web, to); where != signedIn {
 		return nil, web, where
 	}
 	sdk, err := s.refreshed(web)
 	check(s.t, err)
-	return sdk, web, "/"
+	return sdk, web, signedIn
 }
 
 func (s *sso) refreshed(web *http.Client) (*apiclient.SDK, error) {
@@ -191,7 +194,7 @@ func TestSSO_signsInAtARealProvider(t *testing.T) {
 		// Somebody new is enrolled; the tenant is found by the address.
 		web := newWeb(t)
 		to := s.op.NewBrowser(t).SignIn(t, s.start(web, `{"email":"anybody@ACME.example"}`), "bob@acme.example")
-		if where := s.back(web, to); where != "/" {
+		if where := s.back(web, to); where != signedIn {
 			t.Fatalf("bob was sent to %s", where)
 		}
 		bob, err := s.refreshed(web)
@@ -203,7 +206,7 @@ func TestSSO_signsInAtARealProvider(t *testing.T) {
 		}
 		// The owner is linked by the verified address, and stays who she is.
 		ada, _, where := s.session(owner.TenantId, "ada@acme.example")
-		if where != "/" {
+		if where != signedIn {
 			t.Fatalf("ada was sent to %s", where)
 		}
 		me, err = apiclient.OK(ada.GetMeWithResponse(t.Context()))
@@ -255,7 +258,7 @@ func TestSSO_OWASP_API2_answersAreBoundToTheBrowser(t *testing.T) {
 			t.Errorf("another browser with a cookie was sent to %s", where)
 		}
 		to = begin(mine)
-		if where := s.back(mine, to); where != "/" {
+		if where := s.back(mine, to); where != signedIn {
 			t.Fatalf("sent to %s", where)
 		}
 		if where := s.back(mine, to); where != bad {
@@ -312,7 +315,7 @@ func TestSSO_CrossTenant_sessionIsOneOfItsTenantAlone(t *testing.T) {
 		check(t, err)
 		check(t, s.tenants.AddMember(t.Context(), mallory.TenantId, me.Id, tenant.RoleViewer))
 		there, _, where := s.session(mallory.TenantId, "ada@acme.example")
-		if where != "/" {
+		if where != signedIn {
 			t.Fatalf("a member was sent to %s", where)
 		}
 		got, err := apiclient.OK(there.GetMeWithResponse(t.Context()))
@@ -366,7 +369,7 @@ func TestSSO_ownersNeedAProviderThatAnOwnerSaved(t *testing.T) {
 		}
 		p, err = apiclient.OK(owner.sdk.UpdateIdentityProviderWithResponse(t.Context(), p.Id, nil, api.IdentityProviderUpdate{Enabled: ptr(true)}))
 		check(t, err)
-		if _, _, where := s.session(owner.TenantId, "ada@acme.example"); where != "/" || !p.OwnerApproved {
+		if _, _, where := s.session(owner.TenantId, "ada@acme.example"); where != signedIn || !p.OwnerApproved {
 			t.Errorf("the owner was sent to %s, provider %+v", where, p)
 		}
 		p, err = apiclient.OK(admin.UpdateIdentityProviderWithResponse(t.Context(), p.Id, nil, api.IdentityProviderUpdate{ClientId: ptr("mine")}))
@@ -383,13 +386,13 @@ func TestSSO_backchannelLogoutEndsSessionsAtOnce(t *testing.T) {
 		owner := s.signUp("ada@acme.example")
 		s.verify(owner.sdk, s.provider(owner.sdk))
 		web, atOP := newWeb(t), s.op.NewBrowser(t)
-		if where := s.back(web, atOP.SignIn(t, s.start(web, `{"tenant_id":"`+owner.TenantId+`"}`), "bob@acme.example")); where != "/" {
+		if where := s.back(web, atOP.SignIn(t, s.start(web, `{"tenant_id":"`+owner.TenantId+`"}`), "bob@acme.example")); where != signedIn {
 			t.Fatal(where)
 		}
 		bob, err := s.refreshed(web)
 		check(t, err)
 		second, _, where := s.session(owner.TenantId, "bob@acme.example") // another browser, another session of the provider
-		if where != "/" {
+		if where != signedIn {
 			t.Fatal(where)
 		}
 		_, err = apiclient.OK(bob.GetMeWithResponse(t.Context()))
@@ -457,7 +460,7 @@ func TestSSO_demanded(t *testing.T) {
 		if got.TenantId != bob.TenantId {
 			t.Errorf("a password opened tenant %s", got.TenantId)
 		}
-		if _, _, where := s.session(owner.TenantId, "bob@acme.example"); where != "/" {
+		if _, _, where := s.session(owner.TenantId, "bob@acme.example"); where != signedIn {
 			t.Errorf("bob was sent to %s", where)
 		}
 		_, err = apiclient.OK(s.signIn(owner).GetMeWithResponse(t.Context())) // break-glass

@@ -1,10 +1,10 @@
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, session } from '../api/client';
 import { proveSignIn } from '../api/mfa';
 import { go, useAddress } from '../lib/location';
 import { safeNext } from '../lib/next';
-import { useForm } from './form';
+import { emailPattern, useForm } from './form';
 import { Button, Field, Go, LightPage, ProblemNote } from './ui';
 
 export function SignIn() {
@@ -37,6 +37,21 @@ export function SignIn() {
       go(safeNext(query.get('next')), 'replace');
     },
   );
+  const sso = useForm(
+    { email },
+    (v) => (emailPattern.test(v.email.trim()) ? {} : { email: t('form.email_wrong') }),
+    async (v) => {
+      const begun = await got(api.POST('/v1/auth/sso/start', { body: { email: v.email.trim() } }));
+      window.location.assign(begun.authorization_url);
+    },
+  );
+  // The identity provider sent the browser back: the refresh cookie is there, the page knows nothing of it yet.
+  const back = query.get('sso') === 'done';
+  useEffect(() => {
+    if (back) {
+      void session.refresh().then((in_) => in_ && go('/', 'replace'));
+    }
+  }, [back]);
   return (
     <LightPage title={t('sign_in.title')}>
       {query.get('reset') === 'done' && (
@@ -51,6 +66,7 @@ export function SignIn() {
             title={form.problem.kind === 'signed_out' ? t(awaited ? 'sign_in.wrong_code' : 'sign_in.wrong') : undefined}
           />
         )}
+        {sso.problem && <ProblemNote problem={sso.problem} />}
         <Field
           label={t('form.email')}
           name="email"
@@ -59,7 +75,7 @@ export function SignIn() {
           required
           value={email}
           onChange={(e) => setEmail(e.target.value)}
-          error={form.errors.email}
+          error={form.errors.email ?? sso.errors.email}
         />
         <Field
           label={t('form.password')}
@@ -85,6 +101,9 @@ export function SignIn() {
         )}
         <Button type="submit" busy={form.busy}>
           {t('sign_in.submit')}
+        </Button>
+        <Button kind="plain" busy={sso.busy} onClick={() => void sso.submit()}>
+          {t('sign_in.sso')}
         </Button>
       </form>
       <p className="aside">

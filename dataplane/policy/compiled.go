@@ -42,7 +42,8 @@ type scope struct {
 }
 
 // compile builds the look-up form. Principals that did not change are carried
-// over from old, so that Principal.Live is a pointer comparison.
+// over from old, and of those whose end alone moved their rights, so that
+// Principal.Live is a pointer comparison.
 func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 	c := &compiled{
 		revision:   revision,
@@ -78,16 +79,23 @@ func compile(e *Engine, revision uint64, s *Snapshot, old *compiled) *compiled {
 		}
 	}
 	for id, key := range s.Keys {
-		if old != nil && sameKey(old, c, id, key) {
-			c.principals[id] = old.principals[id]
-			continue
+		var sameRights bool
+		if old != nil {
+			var same bool
+			if same, sameRights = compare(old, c, id, key); same {
+				c.principals[id] = old.principals[id]
+				continue
+			}
 		}
 		p, err := newPrincipal(e, id, key, c.namespaces)
 		if err != nil {
 			e.cfg.Logger.Error("key left out of the policy", "key", id, "err", err)
 			continue
 		}
-		p.use = &lastUse{}
+		p.use, p.rights = &lastUse{}, &rights{}
+		if sameRights {
+			p.rights = old.principals[id].rights
+		}
 		if old != nil && old.principals[id] != nil {
 			p.use = old.principals[id].use
 		}
@@ -115,18 +123,24 @@ func (c *compiled) namespace(id string) *namespace {
 	return c.namespaces[id]
 }
 
-// sameKey reports whether the principal of the old policy can serve in the new
-// one: the key is unchanged and reaches the same namespaces.
-func sameKey(old, c *compiled, id string, key Key) bool {
-	if old.principals[id] == nil || !reflect.DeepEqual(old.snapshot.Keys[id], key) {
-		return false
+// compare tells whether the principal of the old policy can serve in the new
+// one, since the key is unchanged and reaches the same namespaces, or all of it
+// but its end.
+func compare(old, c *compiled, id string, key Key) (same, sameRights bool) {
+	was := old.snapshot.Keys[id]
+	if old.principals[id] == nil {
+		return false, false
 	}
 	for _, s := range key.Scopes {
 		if c.namespaces[s.NamespaceID] != old.namespaces[s.NamespaceID] {
-			return false
+			return false, false
 		}
 	}
-	return true
+	if reflect.DeepEqual(was, key) {
+		return true, true
+	}
+	was.ExpiresAt = key.ExpiresAt
+	return false, reflect.DeepEqual(was, key)
 }
 
 func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespace) (*Principal, error) {

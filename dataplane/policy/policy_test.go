@@ -420,6 +420,57 @@ func TestLive_endsOnlyWithTheKeysOwnChange(t *testing.T) {
 	}
 }
 
+// A rotation with a grace period moves the end of the old key: what is open
+// goes on until then, and no longer, whether that end comes later or sooner.
+func TestLive_lastsUntilTheEndOfTheKey(t *testing.T) {
+	f := newFixture(t)
+	key := f.principal("slk_a")
+	token := f.token("k1", f.tokens, jwt.SigningMethodEdDSA, jwt.MapClaims{"iss": "sluice", "aud": "data", "key_id": "slk_a", "exp": testNow.Add(time.Hour).Unix()})
+	byToken, err := f.AuthenticateGRPC(GRPCRequest{Authorization: "Bearer " + token, Remote: testRemote})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parked, err := key.In("", testRemote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parked.Topic("orders", OperationSub); err != nil {
+		t.Fatal(err)
+	}
+	revision := uint64(1)
+	end := func(at time.Duration, change func(*Key)) {
+		t.Helper()
+		k := f.snapshot.Keys["slk_a"]
+		moved := testNow.Add(at)
+		k.ExpiresAt = &moved
+		if change != nil {
+			change(&k)
+		}
+		f.delta(revision, revision+1, &Delta{Keys: map[string]Key{"slk_a": k}})
+		revision++
+	}
+	live := func(want bool, when string) {
+		t.Helper()
+		if key.Live() != want || byToken.Live() != want || (parked.Still() == nil) != want {
+			t.Errorf("%s: key %v, token %v, parked %v", when, key.Live(), byToken.Live(), parked.Still())
+		}
+	}
+	end(10*time.Minute, nil)
+	live(true, "with an end ahead")
+	end(20*time.Minute, nil)
+	f.now = testNow.Add(15 * time.Minute)
+	live(true, "after the end moved on")
+	end(14*time.Minute, nil)
+	live(false, "after an end that came sooner")
+	end(20*time.Minute, nil)
+	live(true, "with an end ahead again")
+	f.now = testNow.Add(20 * time.Minute)
+	live(false, "at the end")
+	f.now = testNow
+	end(30*time.Minute, func(k *Key) { k.AllowedCIDRs = []string{"192.0.2.0/24"} })
+	live(false, "with other addresses")
+}
+
 func (f *fixture) delta(base, revision uint64, d *Delta) {
 	f.t.Helper()
 	raw, err := SealDelta(f.signing, "c1", base, revision, d)

@@ -26,10 +26,15 @@ type Principal struct {
 	cidrs    []netip.Prefix
 	scopes   []scope
 	use      *lastUse // nil for the system
+	rights   *rights  // nil for the system
 
 	token   *Principal // set for a token: the key that it was made from
 	tokenID string
 }
+
+// rights stand for all of a key but its end: a principal that took the place of
+// another one with the same rights lets in whom that let in.
+type rights struct{ _ byte } // of a size, so that each has an address of its own
 
 // System reports whether the caller is Sluice itself. It sees physical names
 // and may do everything.
@@ -42,24 +47,27 @@ func (p *Principal) KeyID() string { return p.id }
 func (p *Principal) TenantID() string { return p.tenant }
 
 // Live reports whether the caller would still be let in: false once the key
-// was revoked, disabled, changed, or its time is over. Long polls and open connections
-// ask it again when the policy changed.
+// was revoked, disabled, or changed in another way than its end, or its time is
+// over. A key that was rotated with a grace period goes on until that is over,
+// on open connections, too. Long polls and open connections ask again when the
+// policy changed.
 func (p *Principal) Live() bool {
 	if p.system {
 		return true
 	}
-	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
-		return false
-	}
 	current := p.engine.current.Load()
-	key := p
 	if p.token != nil {
-		if _, revoked := current.snapshot.Revoked[p.tokenID]; revoked {
+		if _, revoked := current.snapshot.Revoked[p.tokenID]; revoked || p.ended() {
 			return false
 		}
-		key = p.token
 	}
-	return !key.revoked && !key.disabled && current.principals[p.id] == key
+	now := current.principals[p.id]
+	return now != nil && now.rights == p.rights && !now.revoked && !now.disabled && !now.ended()
+}
+
+// ended reports whether the time of the key, or of the token, is over.
+func (p *Principal) ended() bool {
+	return p.expires != nil && !p.engine.cfg.Now().Before(*p.expires)
 }
 
 // admit checks what may be told only to a caller who proved the secret.
@@ -73,7 +81,7 @@ func (p *Principal) admit(remote netip.Addr) *Refusal {
 	if p.disabled {
 		return refuse(CodeKeyDisabled, "the API key %s or its service account is disabled: enable it or use another key", p.id)
 	}
-	if p.expires != nil && !p.engine.cfg.Now().Before(*p.expires) {
+	if p.ended() {
 		return refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))
 	}
 	if within(p.cidrs, remote) {

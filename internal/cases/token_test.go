@@ -2,7 +2,9 @@ package cases
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,4 +73,32 @@ func TestToken_inPlaceOfAKey(t *testing.T) {
 			t.Errorf("%s with a forged token passed", name)
 		}
 	}
+}
+
+// claims are what tests read in a token.
+type claims struct {
+	SigningKey string `json:"kid"` // in the header
+	Issuer     string `json:"iss"`
+}
+
+func claimsOf(t *testing.T, jwt string) (c claims) {
+	t.Helper()
+	parts := strings.Split(jwt, ".")
+	for _, part := range parts[:2] {
+		raw, err := base64.RawURLEncoding.DecodeString(part)
+		must(t, err)
+		must(t, json.Unmarshal(raw, &c))
+	}
+	return c
+}
+
+func revokeToken(t *testing.T, a *testcluster.Account, jwt string) error {
+	t.Helper()
+	resp, err := http.PostForm(a.Base+"/v1/auth/revoke", url.Values{"token": {jwt}})
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("revocation answers %s", resp.Status)
+	}
+	return nil
 }

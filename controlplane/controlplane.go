@@ -209,7 +209,9 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	completeMetric(s.deps.Metrics, s.usage.CompleteThrough)
 
 	var authService *auth.Service
-	source := &remembering{Source: controldb.NewSource(s.db, tenantStore, keyring, func(ctx context.Context) ([]byte, error) { return authService.JWKS(ctx) }), usage: s.usage}
+	desired := controldb.NewSource(s.db, tenantStore, keyring, func(ctx context.Context) ([]byte, error) { return authService.JWKS(ctx) })
+	desired.Now = now
+	source := &remembering{Source: desired, usage: s.usage}
 	s.fleet = fleet.New(fleet.Config{
 		Cluster: s.cfg.Cluster.Name, Issuer: issuer, SigningKey: s.cfg.Cluster.PolicyKey, Logger: log, Observe: fleetMetrics(s.deps.Metrics),
 	}, source, s.nameServers(), s.brokers())

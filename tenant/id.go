@@ -26,6 +26,8 @@ const (
 	PrefixSession        = "ses_"
 	PrefixRule           = "acl_"
 	PrefixInvitation     = "inv_"
+	PrefixRole           = "rol_"
+	PrefixBinding        = "rbd_"
 )
 
 const (

@@ -77,6 +77,9 @@ func (s *Service) RemoveMember(ctx context.Context, tenantID, userID ID, want in
 		if err := s.dropInvitationsOf(ctx, t, userID); err != nil {
 			return err
 		}
+		if err := s.dropBindings(ctx, t, BindingFilter{PrincipalID: userID}); err != nil {
+			return err
+		}
 		if err := s.store.DeleteMember(ctx, tenantID, userID); err != nil {
 			return err
 		}

@@ -131,6 +131,9 @@ func (s *Service) DeleteNamespace(ctx context.Context, tenantID, id ID, want int
 		if err := s.dropScopes(ctx, tenantID, id); err != nil {
 			return err
 		}
+		if err := s.dropBindings(ctx, t, BindingFilter{NamespaceID: id}); err != nil {
+			return err
+		}
 		if err := s.dropRules(ctx, t, id); err != nil {
 			return err
 		}

@@ -16,6 +16,8 @@ const (
 	QuotaRules           = "acls"
 	QuotaMembers         = "members"
 	QuotaInvitations     = "invitations" // that are pending
+	QuotaRoles           = "roles"       // of the tenant's own
+	QuotaBindings        = "role_bindings"
 )
 
 // Rates are limits per second on the message path; 0 means no limit.
@@ -55,6 +57,8 @@ func plans() []Plan {
 			{Name: QuotaRules, Tenant: 2000, Namespace: 1000},
 			{Name: QuotaMembers, Tenant: 20},
 			{Name: QuotaInvitations, Tenant: 20},
+			{Name: QuotaRoles, Tenant: 50},
+			{Name: QuotaBindings, Tenant: 500},
 		},
 		Rates: Rates{SendMessages: 50_000, SendBytes: 100 << 20, ReceiveMessages: 100_000, Requests: 200_000},
 	}}

@@ -48,6 +48,22 @@ type Store interface {
 	// returns how many these were.
 	CloseInvitations(ctx context.Context, tenantID ID, at time.Time) (int64, error)
 
+	CreateRole(ctx context.Context, r CustomRole) error
+	Role(ctx context.Context, tenantID, id ID) (CustomRole, error)
+	Roles(ctx context.Context, tenantID ID, p Page) ([]CustomRole, error)
+	UpdateRole(ctx context.Context, r CustomRole) error
+	DeleteRole(ctx context.Context, tenantID, id ID) error
+
+	CreateBinding(ctx context.Context, b Binding) error
+	// Binding and BindingsOf fill in the permissions of custom roles, Bindings
+	// does not.
+	Binding(ctx context.Context, tenantID, id ID) (Binding, error)
+	BindingsOf(ctx context.Context, tenantID, principalID ID) ([]Binding, error)
+	Bindings(ctx context.Context, tenantID ID, f BindingFilter, p Page) ([]Binding, error)
+	CountBindings(ctx context.Context, tenantID ID, role string) (int64, error)
+	UpdateBinding(ctx context.Context, b Binding) error
+	DeleteBinding(ctx context.Context, tenantID, id ID) error
+
 	CreateServiceAccount(ctx context.Context, a ServiceAccount) error
 	ServiceAccount(ctx context.Context, tenantID, id ID) (ServiceAccount, error)
 	ServiceAccounts(ctx context.Context, tenantID ID, name string, p Page) ([]ServiceAccount, error)

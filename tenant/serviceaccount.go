@@ -105,6 +105,9 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, tenantID, id ID, wan
 		if err != nil {
 			return err
 		}
+		if err := s.dropBindings(ctx, t, BindingFilter{PrincipalID: id}); err != nil {
+			return err
+		}
 		if err := s.store.DeleteServiceAccount(ctx, tenantID, id); err != nil {
 			return err
 		}

@@ -77,6 +77,7 @@ type ServiceAccount struct {
 	Description string
 	Labels      map[string]string
 	Disabled    bool
+	Bound       bool // its keys may no more than its bindings give; for ever
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	Revision    int64

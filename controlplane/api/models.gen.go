@@ -485,6 +485,96 @@ func (e OAuthErrorError) Valid() bool {
 	}
 }
 
+// Defines values for Permission.
+const (
+	AclRead             Permission = "acl:read"
+	AclWrite            Permission = "acl:write"
+	AuditRead           Permission = "audit:read"
+	BillingRead         Permission = "billing:read"
+	GroupRead           Permission = "group:read"
+	GroupWrite          Permission = "group:write"
+	KeyRead             Permission = "key:read"
+	KeyWrite            Permission = "key:write"
+	MemberRead          Permission = "member:read"
+	MemberWrite         Permission = "member:write"
+	MessageRead         Permission = "message:read"
+	MessageWrite        Permission = "message:write"
+	NamespaceRead       Permission = "namespace:read"
+	NamespaceWrite      Permission = "namespace:write"
+	QuotaRead           Permission = "quota:read"
+	RoleRead            Permission = "role:read"
+	RoleWrite           Permission = "role:write"
+	ServiceAccountRead  Permission = "service_account:read"
+	ServiceAccountWrite Permission = "service_account:write"
+	SsoRead             Permission = "sso:read"
+	SsoWrite            Permission = "sso:write"
+	TenantRead          Permission = "tenant:read"
+	TenantWrite         Permission = "tenant:write"
+	TopicRead           Permission = "topic:read"
+	TopicWrite          Permission = "topic:write"
+	UsageRead           Permission = "usage:read"
+)
+
+// Valid indicates whether the value is a known member of the Permission enum.
+func (e Permission) Valid() bool {
+	switch e {
+	case AclRead:
+		return true
+	case AclWrite:
+		return true
+	case AuditRead:
+		return true
+	case BillingRead:
+		return true
+	case GroupRead:
+		return true
+	case GroupWrite:
+		return true
+	case KeyRead:
+		return true
+	case KeyWrite:
+		return true
+	case MemberRead:
+		return true
+	case MemberWrite:
+		return true
+	case MessageRead:
+		return true
+	case MessageWrite:
+		return true
+	case NamespaceRead:
+		return true
+	case NamespaceWrite:
+		return true
+	case QuotaRead:
+		return true
+	case RoleRead:
+		return true
+	case RoleWrite:
+		return true
+	case ServiceAccountRead:
+		return true
+	case ServiceAccountWrite:
+		return true
+	case SsoRead:
+		return true
+	case SsoWrite:
+		return true
+	case TenantRead:
+		return true
+	case TenantWrite:
+		return true
+	case TopicRead:
+		return true
+	case TopicWrite:
+		return true
+	case UsageRead:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Phase.
 const (
 	Failed  Phase = "failed"
@@ -632,6 +722,30 @@ func (e Role) Valid() bool {
 	case RoleOwner:
 		return true
 	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RoleScopeKind.
+const (
+	RoleScopeGroup     RoleScopeKind = "group"
+	RoleScopeNamespace RoleScopeKind = "namespace"
+	RoleScopeTenant    RoleScopeKind = "tenant"
+	RoleScopeTopic     RoleScopeKind = "topic"
+)
+
+// Valid indicates whether the value is a known member of the RoleScopeKind enum.
+func (e RoleScopeKind) Valid() bool {
+	switch e {
+	case RoleScopeGroup:
+		return true
+	case RoleScopeNamespace:
+		return true
+	case RoleScopeTenant:
+		return true
+	case RoleScopeTopic:
 		return true
 	default:
 		return false
@@ -1833,6 +1947,93 @@ type Counter = string
 // Example: USD
 type Currency = string
 
+// CustomRole A set of permissions. Built-in roles are shown with it and cannot be changed.
+//
+// Example: {"built_in":false,"created_at":"2026-09-01T08:00:00.000Z","description":"Looks at messages","id":"rol_01JAB3CD4EF5GH6JK7MN8PQ9RS","name":"support","permissions":["message:read","topic:read"],"revision":1,"updated_at":"2026-09-01T08:00:00.000Z"}
+type CustomRole struct {
+	// BuiltIn Every tenant has it; its id is its name.
+	BuiltIn bool `json:"built_in"`
+
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description Description `json:"description"`
+
+	// Id Name of a built-in role, or id of a custom one.
+	//
+	// Example: developer
+	Id RoleRef `json:"id"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Permissions What it grants.
+	Permissions []Permission `json:"permissions"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// CustomRoleCreate A new role; the name is unique in the tenant and not that of a built-in role.
+//
+// Example: {"name":"support","permissions":["message:read","topic:read"]}
+type CustomRoleCreate struct {
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description *Description `json:"description,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name DisplayName `json:"name"`
+
+	// Permissions What it grants.
+	Permissions []Permission `json:"permissions"`
+}
+
+// CustomRoleList One page of CustomRole objects, the built-in ones first.
+type CustomRoleList struct {
+	Items []CustomRole `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// CustomRoleUpdate What to change; all who have the role have the new permissions at once.
+//
+// Example: {"permissions":["topic:read"]}
+type CustomRoleUpdate struct {
+	// Description Free text in one line.
+	//
+	// Example: Orders of the web shop
+	Description *Description `json:"description,omitempty"`
+
+	// Name A name for people: no control characters, no blanks at the ends.
+	//
+	// Example: Production
+	Name *DisplayName `json:"name,omitempty"`
+
+	// Permissions What it grants.
+	Permissions *[]Permission `json:"permissions,omitempty"`
+}
+
 // Description Free text in one line.
 //
 // Example: Orders of the web shop
@@ -2668,12 +2869,15 @@ type MailCode = string
 
 // Me The caller. `email` and `locale` only for a person, `api_key_id` only when a key was used.
 //
-// Example: {"created_at":"2026-09-01T08:00:00.000Z","email":"ada@example.com","id":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","locale":"en","name":"Ada","permissions":["tenant:read","topic:write"],"revision":2,"role":"owner","tenant_id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS","type":"user","updated_at":"2026-09-01T08:00:01.250Z"}
+// Example: {"bindings":[],"created_at":"2026-09-01T08:00:00.000Z","email":"ada@example.com","id":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","locale":"en","name":"Ada","permissions":["tenant:read","topic:write"],"revision":2,"role":"owner","tenant_id":"ten_01JAB3CD4EF5GH6JK7MN8PQ9RS","type":"user","updated_at":"2026-09-01T08:00:01.250Z"}
 type Me struct {
 	// ApiKeyId API key id; it is the AccessKey of SDKs.
 	//
 	// Example: slk_7Qm2XvN4kPz9Rt3Lc8Wd
 	ApiKeyId *ApiKeyId `json:"api_key_id,omitempty"`
+
+	// Bindings What the caller has besides in parts of the tenant, by role bindings. An API key has of its owner's no more than its control role.
+	Bindings []MeRight `json:"bindings"`
 
 	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
 	//
@@ -2696,7 +2900,7 @@ type Me struct {
 	// Name Name of the person or service account.
 	Name string `json:"name"`
 
-	// Permissions What the caller may do, as in `x-permission`.
+	// Permissions What the caller may do in the whole tenant, as in `x-permission`.
 	Permissions []string `json:"permissions"`
 
 	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
@@ -2719,6 +2923,27 @@ type Me struct {
 	//
 	// Example: 2026-09-01T08:00:00.000Z
 	UpdatedAt Time `json:"updated_at"`
+}
+
+// MeRight What the caller may do in a part of the tenant.
+type MeRight struct {
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt *Time `json:"expires_at,omitempty"`
+
+	// Permissions What the role grants; of it counts there what has a meaning there.
+	Permissions []string `json:"permissions"`
+
+	// Role Name of a built-in role, or id of a custom one.
+	//
+	// Example: developer
+	Role RoleRef `json:"role"`
+
+	// Scope A part of the tenant. What belongs to the tenant as a whole needs `tenant`.
+	//
+	// Example: {"kind":"namespace","namespace_id":"ns4k2m9xq7w1"}
+	Scope RoleScope `json:"scope"`
 }
 
 // MeUpdate What to change; only for a person.
@@ -3387,6 +3612,9 @@ type PasswordResetConfirm struct {
 	Password Password `json:"password"`
 }
 
+// Permission What operations need, their `x-permission`.
+type Permission string
+
 // Phase `ready`: every broker that serves the namespace has taken the newest revision.
 type Phase string
 
@@ -3787,10 +4015,135 @@ type Revision = int64
 // Role What a member may do in the whole tenant; `x-roles` lists the permissions of each. `none` is for members who may only what role bindings give them.
 type Role string
 
+// RoleBinding Gives a member or a service account a role in a part of the tenant.
+//
+// Example: {"created_at":"2026-09-01T08:00:00.000Z","created_by":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","id":"rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS","principal_id":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","revision":1,"role":"developer","scope":{"kind":"namespace","namespace_id":"ns4k2m9xq7w1"},"updated_at":"2026-09-01T08:00:00.000Z"}
+type RoleBinding struct {
+	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// CreatedBy Id of a member or of a service account.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	CreatedBy PrincipalId `json:"created_by"`
+
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt *Time `json:"expires_at,omitempty"`
+
+	// Id Role binding id.
+	//
+	// Example: rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	Id RoleBindingId `json:"id"`
+
+	// PrincipalId Id of a member or of a service account.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	PrincipalId PrincipalId `json:"principal_id"`
+
+	// Revision Grows with each change of the object; its ETag is the same number in double quotes.
+	//
+	// Example: 1
+	Revision Revision `json:"revision"`
+
+	// Role Name of a built-in role, or id of a custom one.
+	//
+	// Example: developer
+	Role RoleRef `json:"role"`
+
+	// Scope A part of the tenant. What belongs to the tenant as a whole needs `tenant`.
+	//
+	// Example: {"kind":"namespace","namespace_id":"ns4k2m9xq7w1"}
+	Scope RoleScope `json:"scope"`
+
+	// UpdatedAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// RoleBindingCreate A new binding.
+//
+// Example: {"principal_id":"usr_01JAB3CD4EF5GH6JK7MN8PQ9RS","role":"developer","scope":{"kind":"namespace","namespace_id":"ns4k2m9xq7w1"}}
+type RoleBindingCreate struct {
+	// ExpiresAt RFC 3339, UTC, always with three digits of milliseconds.
+	//
+	// Example: 2026-09-01T08:00:00.000Z
+	ExpiresAt *Time `json:"expires_at,omitempty"`
+
+	// PrincipalId Id of a member or of a service account.
+	//
+	// Example: usr_01JAB3CD4EF5GH6JK7MN8PQ9RS
+	PrincipalId PrincipalId `json:"principal_id"`
+
+	// Role Name of a built-in role, or id of a custom one.
+	//
+	// Example: developer
+	Role RoleRef `json:"role"`
+
+	// Scope A part of the tenant. What belongs to the tenant as a whole needs `tenant`.
+	//
+	// Example: {"kind":"namespace","namespace_id":"ns4k2m9xq7w1"}
+	Scope RoleScope `json:"scope"`
+}
+
+// RoleBindingId Role binding id.
+//
+// Example: rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type RoleBindingId = string
+
+// RoleBindingList One page of RoleBinding objects, in a stable order.
+type RoleBindingList struct {
+	Items []RoleBinding `json:"items"`
+
+	// NextPageToken Opaque; belongs to the same request with the same filters. Absent on the last page.
+	//
+	// Example: eyJhIjoib3JkZXJzIn0
+	NextPageToken *PageToken `json:"next_page_token,omitempty"`
+}
+
+// RoleBindingUpdate What to change; all else about a binding would be another one.
+//
+// Example: {"expires_at":"2026-10-01T08:00:00.000Z"}
+type RoleBindingUpdate struct {
+	// ExpiresAt When it ends; null for never.
+	ExpiresAt nullable.Nullable[Timestamp] `json:"expires_at"`
+}
+
+// RoleRef Name of a built-in role, or id of a custom one.
+//
+// Example: developer
+type RoleRef = string
+
+// RoleScope A part of the tenant. What belongs to the tenant as a whole needs `tenant`.
+//
+// Example: {"kind":"namespace","namespace_id":"ns4k2m9xq7w1"}
+type RoleScope struct {
+	// Kind What part of a tenant a binding is for.
+	Kind RoleScopeKind `json:"kind"`
+
+	// NamespaceId Namespace id, made by the server, never used again. Also the prefix of names on brokers.
+	//
+	// Example: k7m2q9x4w1bz
+	NamespaceId *NamespaceId `json:"namespace_id,omitempty"`
+
+	// Pattern Of `topic` and `group`; a name, a prefix followed by `*`, or `*`.
+	Pattern *string `json:"pattern,omitempty"`
+}
+
+// RoleScopeKind What part of a tenant a binding is for.
+type RoleScopeKind string
+
 // ServiceAccount A machine that owns API keys.
 //
-// Example: {"created_at":"2026-09-01T08:00:00.000Z","description":"","disabled":false,"id":"sa_01JAB3CD4EF5GH6JK7MN8PQ9RS","labels":{},"name":"checkout","revision":2,"updated_at":"2026-09-01T08:00:01.250Z"}
+// Example: {"bound":false,"created_at":"2026-09-01T08:00:00.000Z","description":"","disabled":false,"id":"sa_01JAB3CD4EF5GH6JK7MN8PQ9RS","labels":{},"name":"checkout","revision":2,"updated_at":"2026-09-01T08:00:01.250Z"}
 type ServiceAccount struct {
+	// Bound Its keys may no more than its role bindings give; from its first binding on, for ever.
+	Bound bool `json:"bound"`
+
 	// CreatedAt RFC 3339, UTC, always with three digits of milliseconds.
 	//
 	// Example: 2026-09-01T08:00:00.000Z
@@ -4993,6 +5346,16 @@ type PrefixParam = string
 // Example: orders
 type ReadableTopicParam = ReadableTopicName
 
+// RoleBindingParam Role binding id.
+//
+// Example: rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS
+type RoleBindingParam = RoleBindingId
+
+// RoleParam Name of a built-in role, or id of a custom one.
+//
+// Example: developer
+type RoleParam = RoleRef
+
 // ServiceAccountParam Service account id.
 //
 // Example: sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
@@ -5818,6 +6181,87 @@ type ListTenantQuotasParams struct {
 	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
+// ListRoleBindingsParams defines parameters for ListRoleBindings.
+type ListRoleBindingsParams struct {
+	// PrincipalId Only bindings of this member or service account.
+	PrincipalId *PrincipalId `form:"principal_id,omitempty" json:"principal_id,omitempty"`
+
+	// Role Only bindings of this role.
+	Role *RoleRef `form:"role,omitempty" json:"role,omitempty"`
+
+	// NamespaceId Only bindings in this namespace.
+	NamespaceId *NamespaceId `form:"namespace_id,omitempty" json:"namespace_id,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateRoleBindingParams defines parameters for CreateRoleBinding.
+type CreateRoleBindingParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteRoleBindingParams defines parameters for DeleteRoleBinding.
+type DeleteRoleBindingParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UpdateRoleBindingParams defines parameters for UpdateRoleBinding.
+type UpdateRoleBindingParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// ListRolesParams defines parameters for ListRoles.
+type ListRolesParams struct {
+	// PageSize How many items at most.
+	PageSize *PageSizeParam `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// PageToken `next_page_token` of the page before.
+	PageToken *PageTokenParam `form:"page_token,omitempty" json:"page_token,omitempty"`
+}
+
+// CreateRoleParams defines parameters for CreateRole.
+type CreateRoleParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request.
+	IdempotencyKey *IdempotencyKeyParam `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteRoleParams defines parameters for DeleteRole.
+type DeleteRoleParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
+// UpdateRoleParams defines parameters for UpdateRole.
+type UpdateRoleParams struct {
+	// DryRun Check everything, permissions and quotas too, and change nothing.
+	DryRun *DryRunParam `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch ETag of the revision that the change is meant for; another one gets 412.
+	IfMatch *IfMatchParam `json:"If-Match,omitempty"`
+}
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Name Only the item with exactly this name.
@@ -6139,6 +6583,18 @@ type UpdateTopicJSONRequestBody = TopicUpdate
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = MessageSend
 
+// CreateRoleBindingJSONRequestBody defines body for CreateRoleBinding for application/json ContentType.
+type CreateRoleBindingJSONRequestBody = RoleBindingCreate
+
+// UpdateRoleBindingJSONRequestBody defines body for UpdateRoleBinding for application/json ContentType.
+type UpdateRoleBindingJSONRequestBody = RoleBindingUpdate
+
+// CreateRoleJSONRequestBody defines body for CreateRole for application/json ContentType.
+type CreateRoleJSONRequestBody = CustomRoleCreate
+
+// UpdateRoleJSONRequestBody defines body for UpdateRole for application/json ContentType.
+type UpdateRoleJSONRequestBody = CustomRoleUpdate
+
 // CreateServiceAccountJSONRequestBody defines body for CreateServiceAccount for application/json ContentType.
 type CreateServiceAccountJSONRequestBody = ServiceAccountCreate
 
@@ -6162,551 +6618,579 @@ type UpdateWorkloadIdentityJSONRequestBody = WorkloadIdentityUpdate
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2LdxpHlj/+r9SP7+5JnAEE6GEJnTlZ2ZYTxS9FksczE2uh6C6ghqaLdBVC2NH//jt1b1U/q6FBkp1k",
-	"s3vOxIKiux637vt+7ueaJ6YzEbJQyVr3c23MqM8i+OdzESoWqsYLLmdCcsVFqD/2mfQiPsM/a2/plBEl",
-	"iKQ3jKgxI0MeMDIPfRY1a/VaxH6d84j5ta6K5qxek96YTal+DLul01nAat0aVYp64ykL1TH8OqRT9veP",
-	"tbmkI9b05M3HWq1eU8uZHitVxMNR7e6uXju9oqPifK7GjETshksuQsJD4ov5IGDk17lQTFad0cdap+Sl",
-	"r4VH3RtxTtWYiCHsQcgWRAz+wzxV9Y07N+0dvW45ox6TO5On086vR7d7i/bg044SM+7JHRHBwRRndVev",
-	"zWhEp0yZgzvxgnP9QXGSF/OAEe7rWXH994yqca1e02+udWvcXznb/4rYsNat/b+dhGJ28Fu5c+IFZz7s",
-	"0MmMv2LLkvefnJ+RCVs+zhTgxWYWz4VUb0SoxiUTeU4DFvo0IlM9SBPK+6vnTfKCDek8UF04xWgehjwc",
-	"ERGyeLa/zlm0TKYLv665j7TT6hw0Wkc1fTpKsUj//H87rV9ajaPrz527xretX9qNo+vf2r+0Gp3rJ//l",
-	"pLcX0fJiHpYtYsy8CWE3LFqqMQ9HdTJj0ZRLTfuS0NAHsqeSKCHq8Lc3puGIkVDA+LJV+dGyF83DzLp8",
-	"3Jlad0gDyeKpDoQIGA1hri8jMS2Z6aWikaoTHnrB3Gd+2YuHkZhm3joU0ZQqPSWqWEPxKXPu0g8R5WWb",
-	"9JqFo+RmzljEhS/jkyZ9ny77TXKiyFRIRdr1/VbLjiKUaFJkUpVNeKRfXKtKoe81R4O5mlmL+exZ2VV5",
-	"P9NsVS0E8fmUhXCmdfIfwUPmk8GSUOKJ6ZTqmbHbWSB8Fp+Ne6ZiPusNlpnJcsWmstKsX9g51O7qtSm9",
-	"PcNfduLToFFE9cPnIf91zszX+vre1WtSLeFG6NOs2YWX0bQI5XzKIgITJnr2JawCBmzNLWAOWnjBUZz5",
-	"bDoTioXespx5vWIzRYYiIp09Mm4SLWmkln6aoS24GgOBwSeGasiIKWmEYiQVoaFcsIjQEeXhMdlrHZHF",
-	"WEtLNaZKcxnNcWSd7HU6+Dyq7ymLCkSIMjrZidTsG6/YsoQf7Q9bXmu4yxoHfmvQ2KP7u42jYWvQOBju",
-	"Dg5p2+v4u/p2TektXplat7O/X69NeWj/bmdY2S8fP9522o2PH2+fnl7/zc2+znwWKq6W55G44T6LSnbW",
-	"DiMzM+5RBER+MkZUnA3fUOWVCQqtZVjmEesVcGD6E8NPuSRTRkOgjuP42PSJAgXstTvlZzdswOtrZZrI",
-	"Lmgi6VPpZI7h248fv/vtYw3FSrvePrr7WCsRJmfhDVegvpSdQzzgcQ4gfrzZ+jdsOiglivcS6EBvPiVT",
-	"GPnwU9IvsZMZ0pfUU6JsPpfME6FPhjDmUfYnnoGZkWZPL3mgSrfoXRgsgQ41I0eewW6pp+BTLrPcMycQ",
-	"4D9VZ6ZNgIAuY3751qqqJROLvy/fp1BuvU/x080+ndMRu+Sfyibzo1iQKQ2XsEuSUBT1ZfsyoyPWk/wT",
-	"c6s/+616opXwUO128Hby6Xxa67ZbrRawTPNnfAt5qNiIRfF0r8SEld3CfshuVQ/mofSwfqy80BEjAzYU",
-	"EVs5e/hV5bONp4OTi9iQ366iNzBTkAUO2IiHVvZxWTopeGZmQil+1jZbViJlThr/po1PrcZRr1EmZS4Y",
-	"9ekgYFfaUCqZOnwHc68TERGK+sU3kkRMRUv9kc+o3wiYfjMBk6uEcOG7rWk3M9f4Pl2y6IZ77MTzxDxU",
-	"pQwIBhGKox6FBWUnYu7XJQOTonRaUj6WxDDPtvOQ4rnwy675ByuUgfwloREj7BYltK8lM6rKVrJezoLb",
-	"4N0z9u+ff/7X4F+XBx9uLwdnJyUU7Gn1uoR+O629QxdVXkpxGkWl4uTDGFl3rPIETJFQDIS/JDzMzpV6",
-	"HpOy57OQM79kiky/a+Udc07xTMo5K5+jMEqrJN9evHxOjjqtp0+ycxsrNZPdnZ1AjHjYNJ83PTDkXPPk",
-	"UpbNcrd0lpeKqpWyBnVvPgob+b07eNMK/3V7+OnnkvlI/eiVBLp+H69EmfYY+nVtba+1fJXYxu6txvAe",
-	"hY9l+RfYiCs9P0ZV4ZIYH1DZTtAZ703YsgdcYwvPD0yluivimHhzRXyxCMHcHjMCNn3KFYRCzpoAxicE",
-	"jp+HdmMY/0C5cZxsopcxk49JyJgvST92Ifa43y93WqDhvI2hDFNcp/0l04zns0oLtROubav/waSq30E8",
-	"8vms7MBDsXjYa2rmV35Xkw2DS7nZcdp7fB/94wPlaoX2HIhwpHdrQTl6QPqaa85lczamkvX1VwGjN4z0",
-	"Zyz0eTjqGzXVSA/wTeKGH7Qkuk4S03nCZoowDjbzgpYyBv1yt05ea8kMy2/D32nBkrWYwVb+7Zd2Y/8a",
-	"/3nQeiLdquUHEU0CQf3Yd1AiKM0wwq0n4zG0ofxkgPzv9NPkTISSgSvvJeXBPGL6nx4GcPQ/6WwWcAxd",
-	"7MwiMQjY9G//kRjHqGgm4K/wja6YC7q8hpQH+or1tcrUJ5IuJVmMl03YTfMsjFFolQbtjuJ9OJmrMemg",
-	"JmdoKCPVP1uVCE2dbo0tfxoPfvD4O/7Ty/efztpv+Zk8m6rZv5+fHZxN5e1Z2Gqy3VbT6wTaMqJzn7PQ",
-	"Y3h1KfpQecRkT5/YEUh5/eSeoYhnjEbaeqvXZpGYsUhx3OzsLFyxqJ8+XDWLlJWewTo5O2HhiR18l52o",
-	"20UhyTxUPEh0YcJCH4yzcsP1aJ3dWteK25z5vfS+FK4BWIL4SqN5Z5WxeRR2OVPDLgSsZFfQuRp34RcN",
-	"/chuZkMd27bq7SfBQlNbHw8L+CUL9XJ+sed37briyV38pZZ/ffK2zManji95JAb89CSRtkXkYvSMeDQI",
-	"WAThmIUxWZZkSpfEF8bti1IgZabWiVYpCA0J9f2ISRl7IHkE7mf9MFRPAiYJDQIUYan7wn296mDSe/rK",
-	"b9Gfp7uDfx55rxfnrHOh/l2r1yY89BPtK6Uej4XWFTTRA/eQte4velUe95nfGyz1EE/ABsVjNCW+f1a7",
-	"u67XxCJkUQ9fTnut9k8nz3afv9g7fbn/w48HP716+ubt4fnPRxeXxaulf1MePgQjfu72ECbktmK9BcrC",
-	"DVgX5cSDfaXH3tk9cobEjb6oZyuiVPRJitDJD9IbXGrZGtJBYqknJDSlEyYJV0SKJnnLblhE2HSmUJRW",
-	"ifHYhb2Lj/AuF9m5S59lgaz1N6klH8M/khNZfelAIsL2161XMn5VZmNW3bVX5vgcO6cfrSdndo8rgq4q",
-	"yxwSmscZF9lEvXbb0KMbNzQCnUz/zL755PwMgy72gzfmKanZveZSubkB+PTEkNiRJm9ANskJfqcPe8CI",
-	"HItIaVKCg4Wjl4oHARlrvYuSkN0qG6nOXSRLABtRgosAcn7JzRyLmROHmaw6zoQQnbsWEwUyQpq9GcU9",
-	"SPOrtYkML2BwlLmV636mDd849q5/qTmxuSvV8ibS+5O8tp6eunvDAvcW6QkgZ4ytiG8kQQGnzUcViYAE",
-	"XCrNMVD51pcWskz071CUhCIiY7EgIY0isTASx+jS6GKbwh/ymEjGSP/EC06HQ+apfk7+eNyP4Nq0W034",
-	"/51DvR4vYlQxvwdaicmYaLTaV63DbqvVbbWarVbr37W8wqkfDW/R+hsL9eUDEUO9YJWMqWfNzW4tnWaT",
-	"F3Igwq7ThsOMLqf68BrfAX3x0OMzGtS6te9Ao5diHnlZxwqGC0GfQoNJ74QYSBbdML+X+R4sqVq3FjHq",
-	"w2Wbz/xVO9NudvZb/y6KTbPPBcmJegNLNAckEC4xZglcpas1h8oy4zn3nVwifaRrdFttMOetiTWBqNTQ",
-	"u4QK1l4yJMq0/lx9epVvcZ6+NvBi5BWASidQYDr5o4hpd/1Mzs3Quwxpr132eTz2Ln0H1v7uwg69S9+T",
-	"da4LM+4ufZ1W/wLfcomjc7eqyum7VJWcz8rQYHrfUluRHELmiOvmomaJP15X5hZlZp3arhJx8Bx+Cdap",
-	"70PWJg3OUzzCJAnl+APkLGqWkOPbeT77oDzyobhXwIaKiLnajoEl6Uz7rUr5TL9zfvUQnCTZkz3wC5g/",
-	"2pX254/AdnIXe6tLXHIBrf7o9AdBuCllKtUJV8ZiZ74175msEwokrv8L9nXmJ5REImBZqxIsYrgeJrsT",
-	"H6rNwrSxM2HLng15mbfVUFsF3ypa8vrpwJrQwVrNHsJl+8+Wr9jy0rwh/uwkflX80QW+M/770rw8GSCy",
-	"A17Y6STbLJ0WAlh9g0hMWCTJQswDv8SHiLueYokpr4bZkohRmTg5NdNZrWQSCNJKcvn+GdHmifHk+CzC",
-	"7HNrFqzTVYuuRjvZz4Xc2/rW9o1dnYtSfbO/hIeaCFmoWIiBnILz4l7Gjl1YZhXx1Eru2GnMSPNyDM4I",
-	"7oE5CXyqrBMWSAZJeWgzwu0wnxYvGfl2CP43e7nwyj0x4/Ugk83JtZHUJGdK/yvOABU3kLc5FQpiH6OL",
-	"8+dgs/94dXWe8T3oWcDSw6XDPQlrPfNXJvKn0wTWmD+pIIge+0urcXTS+PGnV2/enjeu/tH49/XnzsHd",
-	"f9Xc06jiwwis+6JuqEbRQWCMyvt7JoKv5pQI3uEfblZDCcQ+4K5IQgdirprkAvKK9JkXEoskGTAbUkOL",
-	"Gry8abqwNiTGaksI4zwtMQuZG1MjQoyW1CU0tLH3euwvRSezzGUWAekHgT5TLZ0mbClBvPS/68N3UHJg",
-	"fS7mzigW0lA1ibmBeHvMS3AGKXe3LzR92LulhMj5bWllOob0VxlMekmi2PXndqe+17r77du5jH6T9EkJ",
-	"oT8po/SLlELhPG67rXDUXXOodTxF3KmkKEMvFGqCrNVQT5LFzTr0vj4swaSMlDLiuWJ4nTcwEtAPLQiV",
-	"ky642tL5HCZGAR8ZxaKuzxk+SPx1cbJgEuRI1pKIZhN9iGue8rGFrHGxws+/3uZwO/Gf0QjPLKbvzHSP",
-	"CVcQpYfMAnbLMaE0IeF45g+X6Xgfd2R15TrOpdlIsX4XM0v8SY/PSs04u6PIP9LWWyycQ5HiIrHxh2yk",
-	"mYv1N9vNTnM3u9N7++uCDmk9P+1uTen8QBgl8uA9WORb3h8TGSXIpG0Qx4Yp7AzyfEYL06U8hmBPUhpi",
-	"d0lvW+4OZU31c7g1YLDfARWmp9v++m7EP5IVnt2UcB4EXRJqlp8JsqeTgvQYrQrZhI+iPTUSDfOhtuOl",
-	"otPZH9aYv3NdmqlWLYq790aEbEmoJJQsxtqqDeeoM4SguU9pULcidB5ylRDekLPAN9no3065Fwmp2fOU",
-	"hyKCoQmjmUcRC71lLnO13dlvtVqtXKrQUYYpN77/tvUb1GligU2rvvu0THEAzum4M7HaBcJP32Q9N8m8",
-	"iKkm6UdsFlCPSZP12AeOYD/VxlD8hWJBgLxCWyOmUMfPWQGxpdizIZf7hFl8LjXZJjbymOtDrB0Nd1/Z",
-	"qAtI35+nnX/evN2bnH86ulC7r73DD34qfXrMvImYq9oGCQFpv3DHuCYw+QDVLM3TvtPseXVMJ1URm+OC",
-	"dVQI7IPurusmF1gbUorfsNqaqE3n4aI2uSP7fM8IDEb3euDGWfcMHAu+li8cvEloq2jF2+8w3UOSiA3n",
-	"kvkmswlC+ISFOATqKVN+iZRfZHPnKdJ3oYiYSm0VzSMtuyPqKRbF3MVc5AxrMdcjrZE4OEYFj0lKGwuo",
-	"VD29CdV+9F6yzK822AOrEVeuCMvmhqz6GWSKWO0yz+E2000zXHOzn24eb4rYjZhstIn2F4mLbf38LvA3",
-	"F/iTu4TrVXWRwFPQkergC4a9VXoGDP2CgbZ6bWGyW3s2h7bCsTozYh0hu1Q+kckwyoXdcJ/rOUac4lH1",
-	"uFAEOMQDROpgn+8RrJuwZZP07cr6xHjrpU1rR/MKPJOYTk4VCZhmZNrMMv7OCHAEMBlEiwttlLCIpTw6",
-	"JOBTbsrYjZ9vwpaSfNuXzJtHXC2bU3oL15COWP9JnfQTrtsH9yhjvmbToU8CziRoQdxm7ozYGu2l1mnt",
-	"NlvNdnu32drp7Om9THN1LWSfWiHbymoz99I+voDCsV4NyJ77y0hMySI+n4nJGx0wohl8bH2ZXNEljHx8",
-	"O+we2sY9TLiNBfuXEWoJw84HVISEu6PvXkxAxOfDIdo6fTjzPnhZU/enSU4SfAl8uB4ttbFJg+RJkkzn",
-	"UhmHVcg0lYRaTfJEGEI6YeVM0KwIWUENerWg+qx75LNIzEdjdYmD8/y53MtiRfaKNOBjowrq64Cpg6/Y",
-	"Um/z5YtX0pEL7LZSUvae25O8wt6rEBWBcY8ZGEHD8yvFRhyKS2mtK1Ay1do8DK8jmZqi10wcQZu1hKtu",
-	"ylSGXw7FPPQhdjAfBFiibT3gAaMT5ldN3sXDMz9J1iHU5uK4P4q0MEDQoH4X8iXRWz9mRARow4wEk0SE",
-	"RGs5EBKkFnHo4HB8bIU36bdkv5nhAF3C0C9ogcUgvzrxmYYiZCb2z9JDNfXFvhKzqRjzzAnc9Oxr3Vp7",
-	"f1q0Tzdnt9mnrmG78yTpfFuWUkKYyMi2cNPSWLxirCrDtws7+OD6AYYPvqtd3yNFClU8dM3WE61LyBRh",
-	"QPEIUEUui8qQ0fTx9YdtaAv3ezV2VGon0rBoY30j75E1lstaSpabrg1ftd575IhmaOereIMthTqrzX+f",
-	"O+7QN1LZm+ktLZdvlzFXcmsiyLXS2gj+Iq2NkMuxWGhG4rHYo21ySBQW8fiMcNUkp6EvbSUY2C5yPq0T",
-	"KXCYFnOSeDTUej+Kw8HSRpLzKo/snf7z5M3569OW+W/b/Ldj/rtr/ruXV4NkRg3a7dSPDlapQZdWbjoK",
-	"m2lI0KFqnXkBUxbiwqbBWIdryt5GvoDVsqAuuCPZ6Ox6iHAcVCWnbOG4qg7sAAi/5aJvej0lwbfEuWlu",
-	"zrqI2x/S9vsDOX+/YMxuC1Pz/5LdWK6tvZflOTfWdgBK0JcuoFIlajQlUx7OFSMBVY4iOJvqWi0nIctG",
-	"EwfUU2cl9+aJ2Q5GecMiSA5EhmMHnhl1XitxPGDHmFeIxZVSahV/FgklPBFI0j9//6xfJ/1L/M+bk7cn",
-	"P5wiYbw4vXx+cfbsNFuUZXRPR431jHtlgDKm3i7/+szRlGTCrCm9Vivk7weuxqUyGKyidIg1ZTRqE5N7",
-	"Y3RD6r2TIISRa5B3YUoVtggGA7QtMLFT2R+A8XRM+vjYvhHzYVJn+1cA9iECsOaMN1Vd/grc/hW4/Stw",
-	"+1fg9s8auC0RfaAaeQHXzwL0OxB/xhhAXc4p2YDo04mpnUMHlf+ew8WuIK/Zpd9ntHfuc3XiKRFduZFz",
-	"xkIbydqSo6HR/wQkzmutHBiWNgQWY0GieYgaocnaT9vRcwnY0uabnsnn1yuNMS7kUio2jbNeReQ2q/V8",
-	"11RYeSY7Oltgli7nAbjK0sef3rCwJHaCmfOgmkkxZRAf8LkPbu6Is0LGm2d+i6dzZXLhAUsZlZK5jFbr",
-	"OjjWTNRs4zplrbpSZ/cxtTswLXaj7gNYYC42fhexXzdR55I07byBQ6MRM89UYrb6mWaw2TdbhLCtMuWp",
-	"cmrTBoYPsQ4q1xlJw/gGSSLncsZC/8pEQEKfREzOpww/yEr/LPmkc/Np49N12iHWqh/suv1hCdEVUe7j",
-	"2Iwek0PGWkegJS+yUFgreXSW+ejfDhWLemMqx0aJfTcEzX6lwjmmPPxR/0Rr6o7K1lSxBDI+Aq9JAeU3",
-	"yWvjAY4dDVySEcDW3NXT0J8baAXVJTtiEj7gsi9/PGl09g9yqzbQh8mygWR/OL0CW1JCWPOny3dv43Tg",
-	"QUDDiaybXGYpIgWxUfMtip46Vg7XCQv9meBa4ENCjdZv55LJ/NYqcBXqSxPa7d3GRPAqKVxZaaGVcbPF",
-	"FTe2kkYdi4x7Q23MNCcUcxlTQg7xksq4XwzTLyQ8JMNIhMpqVkMTboW2Hu6K2JJI+HPhJ3XbiKhYj+8C",
-	"sDgQmscmzTulCowA50kahY6W4YilRUI5A0p1FHE8YQs4Dv280FUx9zbO5tfv1RuuL0UCqIuR6SQ0ZOsL",
-	"NYGDMzu5TYaeDchVGsvwYK+2Dr1w07KkjVyAKZFZvudJQ7Dkuevla8mr3AiIr3i47nUg2QpPfQj1G5Tg",
-	"lFBKicK6Fe3Z+acYzP0Ua8sWikerv7WXOFctvVb3Ssl/PXaTaul4UuvTg2gyRS0C2AJQVC1juVdeUKJk",
-	"f6XcID2Bf7CID3lZ17x3c+WJqQEqAy9lk/THjPrgYV2ISI3JhLEZD0ddkwFzq3CgjYGO+A2wzzxwzQ22",
-	"NGx36tB0B5obAr+vHQ0PD/zWYfvwcM976h/sH9HOkFHa8vb3qd9q79PdwXBv2B50Bq3BYafj+e19/8Br",
-	"7w9aw1aLtg5raYbX7mjxFSrqqaRmKnNqgEQROsNQhjuaK4tdopBawfbhkoDvNBxpy2cRCezZVmB9RXZn",
-	"V1/aC8Ww2IXmqrCdJkOXRlbKLPHLRcSVYmHF99qdXi/49cDUzrlQLYyALDEINH1EJs0qYhVgJvFN8d6s",
-	"ptjl1sFkTZoDJrkfq4Bck6dkwTBHopNQLMJa95diko/5pnB6jPogpxiNAs4ikx5QPc6b3vlVeRTuGN1c",
-	"idPQ+pzdhxJb63Chb+DuM5/4Yqp3YcD0ZZfgxpB8FEJMUlPdGPRUiz9wTPpaae3DzQdanGrVIO1l0N/X",
-	"6rUbzhZgqvvshgV6B2v12oAHgSYAl+PhmfCXp6EnfP2383b09fSR+xjKJydEKhExn2BzDkn6czU87Kdt",
-	"GEoUu1V10h9QyQ72Mt+F4MKJYJFw92ySQeKSzvhw1FBzGHyQexGZ7DeHE94kTIohWYp5RMQCQBbIVGAO",
-	"htGsWCAZ5AnkS7A126E+g9IBCA8PgCeMaeTrx4zmWluikrQ7hySioa+1NK5kVx/hQkS+rJOIzZiCuwNF",
-	"mZZdSgStDUWmd1BfBrLXtxgqxThdmvXMqJT6HQ4HZqqyfrdTVlr/t52/NxuQ0NLuHLqld2KYFAG2rcGn",
-	"p0iDAItQ4UrS0HBumzUyTpkRsKvGiMgHHO4ti9ILbTWOaGN4/flgb9XaDJPegL1dYfIpi+WTEdj6Vptr",
-	"TxSf5jMjH03gZtnlxuZm2l7ZyJDIyZT4OcbkdckUCPYV7YLzmz19M87Obw4SvAyoxwmZWohoognm+dmL",
-	"C20RTcvMESiJycardjM3oVOgj5PGS9oYNrvXnzv13aO7b3ds68Dduyffu4kmoHz6XIRILbKcdNacgH5M",
-	"KpEvZxnrb20GIXZwAt4D+MYoT2WTvNNkF3BTxAQDhgXVD+cQsaHc0fqI3JlCy1XYpvR0Oy3XcaVnWZaM",
-	"4ulBljfCsY3FQrN789GIhwbmpf9dX18QriRhoW/RueHTwFiyyblGbCa61JuyHRuw7363tiWn47g4C9Vz",
-	"EQ65Q8ZdMOovQVqBqa23ESNIuU0c8oD1TPrAmAWBaMoxdLSQigYBJicENBzN6QhcpwFf766eh4AoT1LP",
-	"Q1HVg5jgWASAm1f717v3F72T87Peq9N/9S5Pn1+cXumhIZ/NTHbAnHuMSKZVB/0s8g3855uPYdGrnFrI",
-	"2ublsC1x8/LkYDQBNUfCdTniDSm6eqZTGvrSZndOjD4Im00iPAYI5zjdMMnerrtV+nmv7ej7ecbghEoW",
-	"guuI5qGFFCwGDB1n6UKWg13mYawim4OF3cDoMBksUyH6DPYh5vPgl5G+S75gSaZOojEkh+empuLsLXm5",
-	"pozQFLNIjCI6NVfbemLriA1k8J9A/mN1EhnyIGA+4eF66ySXlhyffj1Fvwmx4Uklc3buvVMYZanFwd/0",
-	"7hoajW9ECnjHKKlwF/5Db2jDgtzZv0fRDIInSzUGv06IrfM0f3Dpss+Fzy6dccA4pmCSpBdjhm11Izht",
-	"iKMYzx2XBCymvAsg29OltKplVSsVxC3Tm0KJJ3wGBTzZEhronVLeWuXwYK9CU9AMGGkyL+cZpjJ/HO3O",
-	"ITIQ58PNodrDwHQNlphj+IxK7llZNEX3Kg2TXOdvpP4vFgSnQ7v+lIc5Yyu2wFZZXc+FVK95yNyesICH",
-	"sU9cP6VJ+vo/dBAwsMP6v84pVHf3SaBPu28befXrxlgAjk1aTdKfh1z1ZhH3WA8hYWymHoEPIfF+qmcq",
-	"QjUuAMTU9Qd9/PmMRX2EkWmSPgXwmvQj0T7R1CGn2hCQ86k8tgP75j0JEg3EHYWep28qAMY0GBK6oEs0",
-	"xj6xSNTB6oTQun5KvlCLGgSd2mGrVq9lpgQfGjAbu3egJ9oP7ZYBYpb9cMoUiFv7ix7MFbHVcAcyw+0x",
-	"1Lq13fhD/ZNaF/7T25uYDzInUOvW9nB0MeAbYwKt9GPiqLvCmqv+LNmRdSl181CZZkfxflX+idnNgvSk",
-	"igZiNGfIPgzFweCsmCqeQj7+bEzYVdHn1MlVnnhyrpV/gqfuVI5TtxWpuA465mBJCupuQjTFgESRiqqd",
-	"do6V4qGYCaeWmjrhFH2k9881hzwF2r9L2LRUstSCwMpI4ulBTdJXQtEAGEuOceQ4FDASLlNtvplmPXaY",
-	"5T/2b81a82xEb17AFOupMfiR1uS4mBfXurX3ly9AHQlpEHsJoNVl9gE5EAaYAkTZ//j86xrEuIjgRT2f",
-	"j/TrwMQOaIgmzywIe8OIJbQ0EGJivhpMenqjeq0j6C1m963dcu0bUARuVrEGtHCE1eL5yWGuuel23F18",
-	"3oV6JH3+WjMKmC340/SszQN3Ri9SSrV5Gpqpmk1ttQtHlMtxXPmVvIDPU7kqoNTHjDq+i5lr1Fml8e2m",
-	"tL2WK0oSk8uamFtAQ5uxkCGldZ0auceeCTHB32pCq7bthuS2YrSm5y00SI3JzLX/yerzy6oX6dqSnyUJ",
-	"O0c3v0Xx5CoQEWEjZCMKRYilKIPYoHT3kOBMjwGmQQskMmAe1Yr0IBILySJJAiGZGUboQNww0vnf/d08",
-	"MmkBW/AwC11cFVnweera5ryIl+/IXqf9FHSL7OuRW+ec4NefS/SGF9ligHztIYuNdhDm+jCyb3sHRT72",
-	"0izYgJjGganl72szKD2h//348bbVanz8eNt++fHj7dOX19+5J5dKWXedrjYStSY+Y2IWMAhDFEMsdf0x",
-	"ZloRU/Fj22KmKqIi4c9tqkJ15N5kIZ0WLuRb1+Ic40o8ri8gXla2YIymHRPNUaKQoh9WH4w0eTY8Irdh",
-	"o+HwHGf7s2cci1m/8V6uZW6S+5j6dwNU0fZd6tsn33/82HzyN/PJ9cqx7qXPy2rkfhRzfYxY5yfrRKKJ",
-	"XkeDzvyFO8AlQqvUiZxr012S/tPOuF8n/fZ4tzXV/9hvtaay3yQnpr+9NB5cKm0qlsw7RWtPO+Ocs721",
-	"wtn+rXWsH92Nn3yf+mua+Utmv5MlJHE6pdwhh99QHlg/yDHRDJRGzI+TByM2MlE7j8rcnaU+/Z8V9LCX",
-	"jagVKF7+T4HCP7frB3t3/1P+bfvw6K58dc8hW3K7yBSZpjYi7wfCrcssWEQjB8yJ3eNVAhAPouCzgU9d",
-	"cgnGvw99scXCROBnFhYHF8GWNIDrzAwBkOhUsm1e7ff1vPaGr45uf+5M//F0cNUOLw69D/uf9EDHFmma",
-	"cKiePnP76ooiqORdKSo72FvFViFYBWzEDYd+7+Oq43Kcp2bTbF0WHCTNmLIbi8wT12ab0uli9hZ4Rl3t",
-	"6WOFc79560CuaneeQsvEdvewddh2bcRYqZkLwl4y8v7idZwdf3J+ln2y/l13ZyfzgpY7J9Q4ed0hFOOJ",
-	"t0SqZfGeWQpQrF6XfcTKBR4dPj1Y6ypPeZyNsxnW7zrFl5wF/mkUlfVi5uFsnuRaxQlWVUj+EhG8ZEgn",
-	"rKeZq+MCiLnqiWEvArbm2FafKSdTz+Y3QYKMWGgmPgPwaBLx0Tgnmn6dszlC5LeOU4FI0oam+3uut0Pu",
-	"QvHl51TFeQuwP13S19SthSZWTv3Sum6mynp/aV/r76BdfxMyCiX/BMPHjPosap4NG2+o8sZ915TXHjdO",
-	"01zVeM+cp40OVldn8CA+ZINGif1JMOPOFrPbTh1sEXczuUqCULHTF66/CIOlA2bAlFmt4Uln0ErdgLZh",
-	"x441v/hBD7I1m/cI8OG6KvwOy2OsBWkAAVY3qp9xD2eYO8DknYXeifmuJXb/XKf7g92nvDrsZWCfcmJv",
-	"EAnqe1Qqi+JhRvdMEXL8ceVaLur3sDcLaAzZp5idqv33i9c//7eNiMBFD5ieb28WCcVMmZNT6tvKsFG0",
-	"JjM8oAMWaKLDvIYeD3vDQPMFsFbAXqG3vYh5Nz01k+CIMNF8O6+17XAjjMZ7IkSLHpOxVWQM0YAuoXZ/",
-	"X9/hDiS/6FdqAT6dQertQV1faqrYaAm2B9IMt2370uVoX6heP0UOjsiZ6VckCZWTVKMjyx8Y9cZu51aB",
-	"qBw6Q0jwwOOXGB6LUeMRixv3lbxii+qdDKmuZS8vGPVf4/AyknWEiwNGgPYJJfATlq76hzj5XuvIvaTt",
-	"EQjW8y9Yka2/Nzdl5Q9e46jibSpYXEgNkowphvPmKk5qpN4kFIuA+SPm15GCqDcmIOnyGdRZn6FxU68r",
-	"Y8ne6dKpUWMc29wTAIqKmMf4DfOPSQt8JADsbHt8mej5JhN0ujarQBA8lDAzDKrCy8A9hUzHsK+1P4F2",
-	"XH+C9sQmcwT3qsip6imWaLcnyzryFyJHhPnienPb3Azk/oX0cDb3QE3PKQukDxuTRU/vJxKv7+5LlojQ",
-	"1UIyLw/v1gkk7HBqtIlHlk8r3nV/cfVIwsfMuaQE4+sIoweQL2ZZRnH7XcsbM9Xyaf6BZM+XECBV4c7z",
-	"t2DT8iNtlE7tGYwMWChCL81MTMByoiYxrZS7ForJpDCSPhgu/djNmG6A6LKuKpo/OS9rFSU5gZjLLAQC",
-	"bmYZ+m77kZjNEA+keKUr2a0XjPp6Pln71X08rhLTLOhwocp0rR2XcnjqsRtUmcKUXtOSOqYhjVL8mksy",
-	"YGMe+scmZc6GQ/M5ZrInhqstYOOvSMnAQM+htrvWoIzh3j6nfmK8QPpDT0ynXGk9QAyHEjK999qZ52t2",
-	"lHxnijWST1r2ebVu6+46oUcDQejquIHr3QB3eiMGE+DpVMyquo9fJ8ZlrpQyAcSuSefOUfi3Ii3Z+mn0",
-	"uupm8+KXl3K19UXQMOwRWySg7+jrVEEnBOFuMpvVSIHl1gmC7dokec31EvB5AmcPPHoWsSG/taDvF8Kb",
-	"MPXmZxIx8KFIqOY16k8x2RAv73b9aT+36+1WawVfehc50//7Qz4UWtsO+I1WKlNQptLC3FrGj/vx7eji",
-	"/PkTIiLUasi31v3/BAZj2o4BZE4nK2cUcv1WZ2ZySlJvUe87prMZC23uECVDygPm29UtU3K2fRCLrTrx",
-	"5lKJaZ20W5LstiRpT0lnSnanZG9K9qfkYEqeTsnhlBxNSbs1JZ3WlOy2pqQ9Jp1x8SZYR1x+qzVh+FDQ",
-	"2SQp11vXOL0BPUaEIyZVnfhiPtD00DRzwzrQWJ+0C6pjUiGVCgo86Qb4wOkeD0nl8cGeI2UrYzMVsrVw",
-	"KpzJNM5OTDKCxf2vCl20MzegfbBO4VyLKBJ7NtcpGCpaXtrB5crFg2CYv8WCCR/ZppH19ss+KK+mwWjK",
-	"QOsbPoGwjqlerIUQcs6KhClVwDb/43pd/8Q+1L/col/QNN3GbCywCdvlELPDyjPDUm04InHDNSOQM2gb",
-	"AZ1gRAjNxa/+eaXXLiIfhjFb1peTLvG7VpJWkq+mJ36rVhVcmhuYvD+rmvSwurPhjWkQMM24sklKRUik",
-	"W9W7ocG8DJPCRsPHIvDzDTLgTbjGxk0Kqebv02E0Gn3yh9NPavFrJ5iE4WLU2VUzMVjesr3duWsiFu5i",
-	"W/et2evUBqYXd72CIs7NOTu7T7+bsfDsBXmOeSkJTVCVKqbEIO030iRRIposz1fU0bkSPRYmGNWp+i/q",
-	"TbSgCVnQC8RIzFVvHnGTZCK7Ozu42enD3Llp79C5Gu9IKXZSv2/g77FqkJlwtT0szfQF1GpUDtnCtqKJ",
-	"ack5lwiZUOx68kuo7V70o+3TnPtkTGXPrNgi/uIXsH7ur/EkcCnn4Iu2Ox6IEQ9z0zerlIoOhzFULp0B",
-	"B4gnEjGfR8zb8AQ9GgT6FPNQo9uigeZpbR3aVRqd5q6cIIt9DUjERlwqvBJptpl03VmMBcrkqd4ng0bH",
-	"JUg5+DdVwFeL+VXbkn6Bu6Tuwhqobu57WOeLvoEtIsf2xhTyzUNCg9mYDpjiHg0S47ySDZCTXw5zvFST",
-	"O0eu5NHQcqYC7FNKKXJcpFKQHC7JhM1UnUhGAxZ3lMRUHyVMd0L3e9afRZ5B44nYm7r+HM9w5H2w3ZPL",
-	"7ZANprUR1USNswKlzRSAa0uvST6YXGKu6jge2k9Bxf36o8iykg3u3lY3KcWCHgTX8qHisQl3Tt9jF6Em",
-	"l69e4IDJ/SicbW6jS7nf1nHXPCHfIwRr+3vHR32cxBq4TFxfKb2kuhqyWmPI8oSa6SDSePf29b8yikJG",
-	"PSgK6s0l7YNLt+2lwWq+iKBiDgtiRG9YDqaVmi6sFkCGvGIzZfho3cVB16B47bc7q/yPUDbT+Pjx9ulp",
-	"SUJ4qdxCiRMb/6jjfiMzufVMNsmpNktt6qxV56v7uDJWUOLl6rQeTdJ9EUniCmE6GVoVxnHmBMnNcYRC",
-	"GG2t8psiFD12gzBafoLroxX5Xzxi4KJg4H2dGEZ+Gg/iq8y6K6SiS1u/hghf+En6Froiz1V9kL9Xhosy",
-	"0TYQDedBALw1zMNcV2aZ+baFf7HQ3wcLLV4qwBt0WSZ8FDKfHOw1BlwVK5XvX5icxwzsZAtzG9/nS5Pb",
-	"hyWlyWfhDVcl9ZonSBvYMVBOJKJeSAFKAULBQpqHXl4+0lDRtWPL1qDbeK6YMd1CLHnGYeEZ6FwJb9Y4",
-	"V/RCoedVlWYdgfAo1tuGGW9Iu14zCmsaQ0lq/rBuqbbF3YyFPkZu1/hVzC8dXVY8NtvMHxD/ZLDWh/1e",
-	"WiN3c7fDJvV827SIq2Cux+RsDPXUqa8FXQg9PqOByTk3BLAmuIKjtm1tVkGMWekVk1i1narU+ivZrLj9",
-	"10PYy7Y005i8thGX2dHMmSTrypDD9kZuvKIToPhNzVv4EcCv8fhJRQ1wU9rYwvMTKwtFPXYICLMLi7UN",
-	"HXQDRqUi7VYKLuGYmL7WSc8iGJ9UBsIppCuuN8Robjtbz1ZQYJNTcqux+JDV53sf90X8EOjVZotex9ia",
-	"JK4zNHy6pBTdJbAKkuFe9elb8KDK/KSkmBoesHrfndZf/G3R7FsnltNmX3izkdkXv7WCwZfM8BFNvUSV",
-	"+kpGXrIjQkzez7bAK0juBsDqjsWiuCtf7I6/Gw5dEdEP1rWFMKmIZA7PQ/g15GtKbHBzq6qaYyrjnox2",
-	"Ex36YKpIV/97TYcgHGy8jac4L/Ja+fdlH1u04E0vzwURkeaVmnXadg8KWj+wmSKKTiARQRLJoLpciyH9",
-	"p5UpJVGGDVSh7Uqg07u8vessXQqdfmRB60lvZeYoVpP8pdXb3PngGcWE8EzbicSusNp+/GJHD8967bah",
-	"f9m4oRFkpupHJPM4jx+WV6ngscmHp/YFmWVcWRbhwI7Gi2rdROHE9F7IKVyJWJAB72VTV/dKMLCSqnyH",
-	"KTuMmByXdZl3sP6NWhgmvqEKrXZx7KoOuC4a+WkxcS3LOPD1mr69ePmcPN1vP31SaGc/0pzFf3F5Aqr1",
-	"DfzV2d9vH9XqtQlm+rf1PwFb8d2rc610Q7m25EAqtW6t3f71Xyf/enX7PBr+47L39Gr54ecf342ejr2b",
-	"czrjb4JocUbpuffj+wvh6rI+coE6jETE1XjqxCKHaRZqNebRDXMOd1yaU5Mz6xw/cfV6ewWo3+7xauke",
-	"r0d2Sf/0eb9O+u9enfc1w+tfXJ70nc9x3Io3wp8Hc+kcDqdQ3LgFXUrSl3zkfsmtq8pFRD4PqXJv33LD",
-	"X+SIdwLUOwFcVn3WOPESMnb4Jt9C7x2T7m16vCoOHrIJW8ri9dSfVlbM9NVZVycBD3RN+BVbnsdQKa5w",
-	"W+gf2xREDL1DEcwxQRO2HrcQNYmh0HkmnfI8i4QSngjkMQmEmKRZ+vn7Z7V67RL+983J25MfTmv12ovT",
-	"y+cXZ89Onenwr+Oc0LIGH3mDbhs8vxw5KjIVUpHdDplRHskmecWWkkyp8sakn0E+biKIXOeuXyeQgyWx",
-	"PQg1j2h3DtNNlcgJOT+5ev6jTW3GcgPEf5zSfC2bYnRa69Zs5w1Hv5DdjuOAXzM6udDnNytReiI2ExEi",
-	"ymntJoQ+R1LfQJN5rCWYBbenqbQUGi4Hwl9+IwvtTTBhtaTdXPJ1ycXXv3KpUQWYJfOc69JV64VtbEPL",
-	"VIRZb8pQzENfS3SURaYJDsBNwhitpkvoMHQcH7RiIeSsa4pnPqGqcJa30CcEXqXZ7N/Jx5oMZM9E/Fvm",
-	"v23z34757675797HWlEK4UOdbQrgPemZ0whXpRIEQovHjAbHkGN6fRoMbX9/92CNi6SgT966xf1rfsMu",
-	"WQnTwQhDA8A8wWfhs7iRfErso7KuZfdRp9lqdprtp5iUMmah4l4lB31VR74t1TExq6JBZUCSXb57yeQ6",
-	"qBypenPpmsZRt51+XsZTv5EZVuqMz71hLlnUoyNYa+2N+MSDgO7sN1vk23+228fkNQ/nt+T28KB3sPfE",
-	"oQjZMynrYatMwrO+WAM2mkPPsRwGaOY4c2B8xS7jheOuCDW9sfc/JgFHFQfwRsCwM52LiUenzKrhbpvw",
-	"MeID5kpZXJk0WVV7xTZ+/q0M1k098VnKLPWZmECj5nSmGQ72S/ZdHS7X0nextdWaFp5+xjuSmXM9vhwJ",
-	"KeXOyEHNDxM3SHHb9c7E1ODEm/iQfX/TvP/reBJfx57nXLGX6Tukt2FKeYBFrLbFAabppRVYiJ5+GrtV",
-	"VUhqvEB2sFUmSjq7bQZ9GLIC0KRNml2qseVP48EPHn/Hf7p8/+ms/Zb/dNRku62m1wkcbceyv3ZpDTgC",
-	"PRo5VaB9sHu4t5kqkHmf61DeUB48X4nemgWUPcZWR6ZdzVBEpN1KwJeH2l5REc+1l6jtHXUOQbDkgFyv",
-	"P5f44d+UTQjbsJM+eMZM0SKGNPqAvmhTECGloE76Bjuwx33zPbRgpeivoZIUiqA3TzMoIiaDcrBhOoBx",
-	"1Z74VG9TgqOZOAi7EaMxPGJ3EXEF1nCmqsL4jSEPeGOfMR6C5p617esz4v3exNX12FkBFfKz9I5tF6Vf",
-	"X9RmElyg5W2klWrr5G46Su2L3XvSxFAqg/FmQPmiL+oAWB6S/m0j+XU/k2+V6/8fE1ch+JoTFI+dk7Cd",
-	"Ix4mWTEX40oPfqC0BHhxnM2fVkKMyz59eFtrEm/YA6RWHhf5Y0G0GYb0aVyrkDv56BkLd86tmA7c7TzM",
-	"JVuMBRmwQISjuObfWS3wxbi81jW1Zd3j4RpmmhMCqxj7ltz56/PZJBOssDHVJlSV21ZirY/NzB4y88nw",
-	"mKhQ5roZJ9HXZ705guMeMa/B3OOvY4ngyx8iXT3ng12bq7N1Nk1pFo2BMXD685SImG9jAnkIbOEvbRPn",
-	"Wh3+7LHQExCh7dbmangIH0fhWhaJcZNfEFCr0W612oD6jK9F5fPpSwBEAFyEzskR/pX6v1q9lkX3yjlZ",
-	"I+oBkQw87E2IaF56iyzch+IQb27Va5J/Yr3BUuk/9+s13IVVi9iDzmoAJ2auVa2IElZAL4H9c9ko+htQ",
-	"wPqZTe2De98ZKMtt/mryeCb85akde5c6omr8E4aPhYsBWHeh4aOSFVteJz3mn3b3O+32njuSA2g8G0yq",
-	"EHlbq4Za6hq58d/fpNGinHueJs9i5VFS6oa7AIVuhOc7/6yn6sJ7LZlXxn8r+HrXRuDQTbAmwKYFMUme",
-	"XU+Hy/Jxk+zty8W/IOBXYEvmiuZ39mdA68LihcxbVjZLPtjf391fD6aSYwWufBcxVCy0rnBDp8x39Adf",
-	"OZ9Oe+/p3uHuwd7TdZNK86IiyJE+r7jHsamGjGew/0AzSNhfxX5/LuzIKzpy3qJ7gGlmG7LGlzFp/4Ak",
-	"FN8YZJMFUZXZY8NJMpemSBkJz0xvzwrh+jygrvDKK574KWO4OrDrjU/JOCxDfYyBhYUG6QLwbChnIhpK",
-	"6uGddvo0zSTWK212DnWbCYVwX2aGCKnZJCc43uAcybGIFBERYdOZwkayUvEgMCF0orUx26P3fvoeqilf",
-	"S+GDt5dG5BEoN51AAa3egDZyzPB+ak2iuaxXS0zD19VqyBoxlqXO5oMIpIqs/Z7sfHO+db9+NNVYUCV2",
-	"cclCf+MECHtEBa0xg0Gv1fJ+k/Qz6o/xbIuQvDx7+Q5hDWWdLBCOJtXf6Jj0E90s+dWL09cn/zI/0/zh",
-	"6uLk7eXJ86uzd28NAjQm4IYiYXO2crLconBbBSv1+qwO/pAqd7o4dv+os9c6fGg1fHult5D+B0c95AZt",
-	"23KkwbLEf5va4HWlNavbk7prf5Ny21Sm04Z6eAmKq1R0Cd1jo4KhgYijLGo83aQ3YDHX7G8lDfH/RDr1",
-	"B4Brgy8TKI6uMV4ihPoUQjK5hiuvbVBdphmCT1nOB/HHuehfYlRvQJ2/VSLPHBMHDuHkzEN6sqBcuRLg",
-	"TK6WANWHzTATy+RC5cs9TFoAD2vdXcB3ZGosfAzSCTUzyuYNi5Y920RyOqS9ZI6YyaQ/sxFkGUwrJ6A5",
-	"qjdSM3KgtkDzW308iOmnDR8RTdZQwlEFaE277qrq35C+gZ84bfnMDq3JT4xPwzQXKGT4pPbW5SWWmDFk",
-	"c92Mppw6//WJyZn5pl9YTx9HskklBOkOu1/yW1uqH/sgUgkqIiJ0NoMiKtkkH+JYfM5Nc/i0ddjZJN6u",
-	"pxMOeTTdor4LoaMLjS7j7rJmNqVdY9cQDuxT/gxKW7QmKym760PqKRHVTUY43laYvSR8aPQlFS/Lafvg",
-	"IyrM/SUOvMvxheoX58L8DDdhTb65mVbhZSX7BEgm09WpXUXS06qkrJPBEjB9IbtVkp8vnOdfMcYGtpS+",
-	"RisjaSY4dj4WIejkaqYn15tHgV4Y/tXd2dF8eOcSQL66uaDd95iS+/efnl1++Nfui/PTH89f7Z7/8zz/",
-	"98d5q9U5QAiQv+Oj8mmgMVrYumclt80IiC8WulsfjIsJFCNy24AJpg/BKVgBelwSCj2HMficIpYHiciV",
-	"gejA+8fQ+dzmz4fkGZVst9MsT3WouGWPl0UQY/6lN3f7iF/MhNxol1rsId+IU+4wx6qA8m556matUbe6",
-	"29mM6we5PuUywWYSc4XOO/lQrTY3voDb5A5vcWm3Sjf+fdyN5BjvfyHugfaQuTfuZoCWlNPUW6DKLQ5v",
-	"i4PIl4ekdnTlBrlgGS4zHCOPzLD2nqf0UT12A2SGeFYVkhfs0CR/QQT+g2VSZ9S6h3Nm57W2njbliwu9",
-	"yGqsWDDFIgYtFQrZrO3W6jYFq01+p3/dPc+VhHRlaDbX9UffiX4Xav7zWmY6fAJX59pNEsaodOuvHg0J",
-	"M160tD2ffq7DYC+8R1+9c0u4DqQ+6M1ETdslMhRBIBbM1xpy/7s+1H/1v+uj7hME2QuDbv3v8rlK7RWu",
-	"kW8/fvzuN1fbpY8fv/vejccWtwVz60jz0LS2kCKAYvlu7EMGPx0m5E/YkmCnfxLwG4DiNbbRFhr/Rq3P",
-	"WejPBA+x8c8omnm1bq3dedpsNVvNdvewddiu1QF012Dvdnd2Ml+34JSxP1Tmp0eHTw+soM63pct3Us/0",
-	"TNcfSBb6+Sbq55Hw57apbcRGuARIlKzdt7e5Pk5P9fThJsLpixkTv+umNRkCWZmoGA+spJ7l2ult0xvn",
-	"d91/JkvGm01QslB99b6tBcV2VEmtHdlUzi/YxDt7fYtSXd+QOhbyD4QaJxX86a6ngGoCTe3IBOND1ACi",
-	"a379jQTgCPftekDQerPNpT2+M0vNUZmjT7irIXhyo+/fHDy+xfdQ+OM+ixVQ6UkfNygbuoV8DAi4RiRk",
-	"NGKJbzGdgh+zGKkgq1Mz7pRzJi1h7hw9//7c/bH/MD2ni4x1u8n+GZhskfGtIsfHZoRVG2+nRb87jqS/",
-	"JNyvkyn1mVb2k4Br3bRYhAuEuYXkJJDCVJeCmSCGyFSICMkgEhMW5aKmOX00HclBzf/682G9XWItxzNc",
-	"by0ni3m8bP/EAPk6+V/x+x8+59/JdA0Ey7oKqj9dJ8i/tN0vyIi/rkbpKs57dzJX49MocgUb4DvSIUx/",
-	"TWgoF4UYA8Nf1nh4QwPumx5Ieoz+opd9np7jBKDVEJOYpTCSFpFw5fkw98wuXj4nB0/3jvQDAAJxv9lJ",
-	"+4nsdAzICIJNZydoPxhFFP6eh3SuxiLin1hq1DyU89lMRFpthZE944q1Pwf3itMF5dgBd1dLs/j1SQy4",
-	"GS5mmWlVUURwwyZg3C/pBuTspZk0W8pDe6xu7NNe2ZUi1X3B1cUM2jBB2HFhepXNpZbNv85ZBGr4MKKj",
-	"KQtVnbBb6qlgaQGZ4gVBkT0ij2I02N1/zNXoKbXQ3VwH9aPMQuEh33d3dn75348f5ff/73/KVrsIseTZ",
-	"5YNE0yM5ElMNnhTCbumnyyEwVQMScKDOutsd2GpWa1PXqKf4DfuSQfLN8IWop6CuvgxdaLOq9S8Uutuo",
-	"I0Al7wYuIvFtPKBvITb2bZ1rDNqzpfUfX5v1mnA89BE14eQWfx1N2OJcuAMBBsQph1JhmrWEMdAtXINh",
-	"LvJZk9Vjf9/OZfSbpE82CQAmqy0e4oz+OmfH+bp/yD2xVxfU5PjTIQ8MGORAq3baCAMkPioVkEN2ZWz5",
-	"0/jsP4IPdn+a/PufP306C1v5iE1nZV5yEq1p/r1Rwt/PS7sznITLDIDlhdH8acRiBGwTCYQm+QPhLxGF",
-	"x+Swfdu3w3qemE5F2H8CIR01FpIleIoxyE8MyW00qzCurudSC0d/7mUeOpprbXIQsP6TXOaviCLm6adH",
-	"kpEB7Mhyi6YQrRX79Ryssi3SFvWK7fvNdjBw9jnCWsiFekkHjdKlpYbcsGjKA4C95z4jcywkhVqyouQq",
-	"vMF1QZPpSkxUfKAOG+m3ruY4ZlwhHTM//dQzXWzIPuiCmdqjjcxxKNYSUJprQMIKqYdlsB33gr93drhY",
-	"u7ztE2sBfitNmWm8+2KebYyyVY5Zso6AtayboSqwRa6uxRLbGDfk3vRnQTJgmutoDyOrhXQEiLT2u8hD",
-	"jU/OdCFk0Y3BCY4DAdCuAKB77eloKWNVETeGPsZy67Uh5YELP19PLqBlth21Wr5HQzJgRIRN0p+KUI2D",
-	"ZW/IWB87VZApD0UEQX15L63fW9a6tfeXL4pmQKFds1Q0QhFrM/5mQdgbRgx6NPEpV9hof8JDJD3sYADf",
-	"1Lr7SQAd8w7AVtbf2L/vruu11Epr3VorsTNe4mtmEfdYbyDEBGszZ4NJT6+x1zp6oN7z21oX3to+Yc/t",
-	"uFUWyVU0Z5BFAiZqQMNswuY3MgV0tNYR6PIdgPvAqHUFwlxv2mjSNYFyc+IVdWL9w9dACq7ikPSxr0GU",
-	"mwJdrQQJyuonhnQc9WEZWloLLOaxZ0JMcPFfuaN4NiabXUiKILMbGx/ZAxhchgyK/Tc1xeYTBlNsIqUv",
-	"608tuvv153Z9r1ViEsSE43CJoJsW+LcnpkwmFoC+Ow70fx6uPeqf50LRV3rgXcy9yvxwFNPAspgOuXS8",
-	"g71c3dXT9tFRZ3/v6V7r6Khd1Wecc9BRRQMxmhv1Ia7+F4pm9z7mtcUGEeGqhaURDtY+zN0lGvbavMdu",
-	"ZBktrbfbgbIez2QHkfx1rHVgLY6rpD/WK+/j/Z6xqI8Cv44KQKCtDjWOoXzstT8mfR56wdxnvvkBoQQY",
-	"ARiT+iYWd2ul5ACrBKbDQwKGaO6Cs8jOhww49iDGNzuFjJncBmgEU6Zc/l/3LYDB2QnaSfXspHKB1uuE",
-	"EbXqByVNguJj2GDilS5ZHaqmB8uCTQo/7+1Nyq5vD6c05V4kZFXBWYBEUAg2iNc0WaTrFanDywqhUrrW",
-	"IrOEtmXKKYE1Q4pP2UNps2w4ZOBo7g0jMa1QvpJVJUG/BnLpYaEm5mvCvEHLzS5o5Q1ICL7WjiFDDEk7",
-	"SDMhs9RwoyonBOE4/9oejr67/iOpwvmDqghZGf9KiYcr1clpeQ4iKPRGNw23h8o054GMtpgVxVZahqw7",
-	"q2LJayv0LRFWlWwgXh4I5PchdNi0elrY4AI9xOvdXldNHWqJlNW6M+H+MaHmn6HmSB4zKT6YE5IXehl+",
-	"kVZsB5Nqiq2dVwXlxw59TA0oZtdfTQ2K22iXoBzZlvFEmN6dDqTtlPBch9p731hFBmvaIeQFxFDSXiID",
-	"u26mHbd5dPqIIjEI2NSdyXC0t/+UzHAE8ZmiPJBud6HJOgBxrdBhiBhhWv9oHROuyHQuFRkw0iZKEDBW",
-	"IG0AxZx5jJirnhj2IvDCb/SsIWeBH48E2ZT7CAmESQNhH7FfVx+bDV/uAdovV3DY2G4Lo0Ac+msRu3Cz",
-	"tc6ikR1c6o7dplKXaK5ADu+dDOmE9TwqbROFpDeKbG6pZdqtdeqMYzqbsZD5GKTR6hIiHIzFAuGEbrNR",
-	"61xuiat7UBAQHs7mFolCWwhxckklvvFSnybmAzkYhznrz86OwTPogUEGARRXQdMGhXhW0urChYWAjbue",
-	"l8HVAEu+dpclMBcOqCAjaGohiEneOSY0kMLmfI8Z9VlE/tkwPUcaZ35JXbuKlj3QBcqBWpQgC8r1LRkK",
-	"g0cH+HsqWjrfeqEf2jgZqnWIa4cHe+tT0JLYf/FAfry6Oic4YPWb9o+OUu/Za7mBhPBmluIF6MuCXnjL",
-	"yIzvBgyjEuQA5WS1J7GgRNgXBETCUFzfXvG+cfPTpSSLOIVGX9spo6F036N4D+YRb0RsyLTmwtZ6QEzK",
-	"F25BurgBIxfmjmfo0i0SU2TsbiST+L9sqqhKOGFRJfjzurMwrW4FPKKJq4goFd6xPdMQEqCY7ZBLz3Y1",
-	"WfXLd5OHZC7Zo22m2+uGJ2ymZrelhLggU9Qxf7okg6VBk8rinkKOQEQWpjmu1Wviwss6lm6aSk2XXgMI",
-	"kq9dIGOv6cgiyIFm0CR97Iiq1XwEZ4ToV6OtpxawuInmgkoSjyzSfP4h6xvQ62O5AxwCOZ+yyCk2TIok",
-	"ujBMSuGviI6Jre8LKw/oaBOXF73tbYzaOeVh73cJ9ZmjVQu5mZpvZsX14qHh/rkIuYQ92uCA5evTuTfG",
-	"hG4o6tq+JVShkHgn5krVQ5/ZMmHkXXl2g9WFEEChYSFcWtWtY7nU7oOhDeX0Gj152GWskf+P4KEpjN/p",
-	"l7PTnXJW/ohBmi8ryKrKrq1KVL+GvLMUWeFsLnHowwaatmxuuVZGH5MW6KMRVUUEzQeU0ZkkWDhAd5gs",
-	"Ed+4i1v7vpJr4kTKn9JwaUwurIE5RlapP7YlMscJ96RQzZq46Y30t+xO755eArthQYnsF4qu93bBsEf0",
-	"dMVm4VfwcqXvxgqEchRdGNKO2/jaVCOUBuKGRREHe0IupWJT55YXYfkLb31GI1MJZDg4xGIAFOQbScCm",
-	"1R/5jPqNgClwdMPob/v/fXF6dfGv/0aA6jrp//eL1z+bv564MFDyCbVPV0GgmIf/Bg998r0LDcXpQcmg",
-	"KToJzXDILC5kOdDm01c//7PxpnP+ovGPH/euGv9+dvA2u5C9bOlH+6AkMZiUpQWnp+wyzlmIc6wTRlGL",
-	"QeVcKhr60rir0xinFuzNrKXQJv7RUSorgFNexDXG+aI2/blDgFqIlWKVLBDEbqeMHjIwDU5GOKSRLdAl",
-	"tAB6XhG8JbvLjh8VcpWy+YTGAxcE8VSgPwPkH66KH91PkZnZTMmVrA4GwRlT6U4uW2rFApMewUSM25Fz",
-	"l6ahP9a2m6ZbXG2DrnWr4FTdtKSi5aXSEmi0dB9xH9pxyD6W1dJM844hvwVxy25x4RzoDOHJS9hq2Zn+",
-	"EImFSUOCu4qxI8tycMbHUGx2ekVHFoYWPGJoa+nb7Iu5lna/zoXKhZ3aWx69E+D5QgSsNA/VhFqw16j1",
-	"SS7GIrCq5THp3zYiETDZJwGXStrGfLYXpl603oMm6YcixNRVfd74ZAldHPXjTcteqoh+GhlwSKWVxic7",
-	"ZhnpZ8vJqD/lCE9i+7DVazecLeAfAx4E6I7QL3ae4CXGYE5MCMZhPk6pN+ahUZrFIpS2NEZujYeVw7zy",
-	"ORRU+HF2OJiW60ps0qBVxqz0xsybiLn6ajmw21egJ3vgbJIAYT47Jq5V0hqL8XduW6OXPf/tsJ++UG3f",
-	"oyWOxnufwvXZ0tDIbue9UDczId0KUDxOZM74RtytyXTbmlRXAZzch3QfnQiroqMUbogjpJUtIcwn/m5Q",
-	"LCg3wgnNTm29RZkd/4imZU6qfB0bMzuJR0BDie9BZQiU35d0+BJXzHEq0q0xnpBhxORYT59JSYAsmgQT",
-	"GvAb+Mh4q2hIflRq9k7rTJ4QE54/HXxM3HmELX8aD37w+Dv+08v3n87ab/mZPJuq2b+fnx2cTeXtWdhq",
-	"st1W0+sEud4W2CIk1ap9PSgAvLRnlv6M0QjzSKWJoaxLySk27cmspbBxuGE/fbgy5i8HFc2d/1Chhco8",
-	"VDwwuCh6w1no37+Jynat7lP7WNIqpY/b20/rxmbHr92RyqhXvXN3jtdkziEzvVw3FPua9Lqvyy+DW6jA",
-	"V0VhwmR1acLkZuIEDZbT0C/1FS+o1ARRiBox/E0xusLcD3uLRp4YEmnemoJ3Lr5g996wQ/kiSpiW80z4",
-	"KDwLNxQUb9KV5DT0y6pXt69WvV81b7bstLzYukkuxyJS+mRCzEwPoTFmUo4Lpio2zIwYmbKIaavVpkrd",
-	"uz67pNZ1ZZErntibId2i7DjjKDwmjAMQSt8TPusDmnXGg9df2fTnIXtdbdQvaGUjqJeRmKZ6/Ni2T2nc",
-	"og0mukGDuvWgRlk48o38ro42Vbj+MgJ5P9vKDrMptaQPbleW61HJwn7lG44P0LpIWOW+x7LDATF0T15g",
-	"Z7JG8cNRW5Ws5ya/vVlWYADZJztPW4pLRaPNoRYEWdAQD1byEfRLg76iTWKiJX2YTR8YfD+W7P3qcAzr",
-	"LITNjhG04vVW+FUa5Qsyk6mcWCelFCGidkJLUZOMSUnE5QSwb9yWwxba3N2Kk3K2wovb1mklSEmyoMui",
-	"WWqh5wDK392ZqQihMYjEQlbGN9uJ4e2+R3S7Hvf/XsB620rTtnkIWqQqOsmaMActVz+LNWpNcT8yM3Fe",
-	"F8VmGzPH80iIIQbgBFmKOUSLysWm6c8LTdaMdTqmKfhJZ3OZzTWiDYVmRZXoYWBnHk7WrdaFFlx54wQ8",
-	"bxusmZEgIt8NdAP7t3As23GLTCLxSiuqHCpwRpc8HBERjWjIJVyK+2S7rTX8HTGJLDLgLKBhLw8akk2C",
-	"Y9484mppmvL2JmzZQ3T0TvugNa65m6xKKVKfwfHefVWswc0M/S8QcYh3viqwx5bd+eLDqwAqaEf/rsAI",
-	"7UalmxzYiW4dF8GJbxkPGc4jhKdcEeiIrxkdyAfoPVY1OBATsStZhTpiAWtZSMqC0mM3cN/kiKq8z6lJ",
-	"ifTZFNJmDLrzjAm9gab9UT64e19WNMt3G0+etuZY5hG1bvDVzZPPcQGx6s7V2KVhFLXZ7IzXPFaNIzEf",
-	"YUEA91mouFom6nUu6TQMlhWA+XM9ljPTKSc6e9APENhARc5JHU0ChW2psjjbdR072mPK/9KRLeSimAom",
-	"UI40CkjHFpeToQLNJQlEODKV5xwdlFPqszrpt8d9MNIPnx60WuP+MXTGi4C6oVca5HF6rEnCeRAkcOfN",
-	"lVltnXpND6eDpC93OlsPO0+360d34yffp/6aZv6S2e/kk++dN/pPRO9lRFySjHZC5FzOwEmbRoILhJiQ",
-	"wVxBYau25+oWTl8bHakonYkExHpP/LS4C084cgYIcFoPHyzMiakfpoMfq9yGL6AYbaezmB1yHy135dde",
-	"vHxOdnd3j+rk/dXzOqEYvzHFjhFjthO8GCKECBJyDm1ghYYe22h6Yg3Fp0WzvF67bYxEw3yopykVnUKv",
-	"Uggun8x9DoWNRcBET4QqEkG/G8fX6tgdnFBgR+b2mWGQwdUkfZ8q2u+i58G0YNfE2iQv0GND4udmE8nh",
-	"M02qVFE3merpmjLcDcnUNidAZwbxIuZjqp/spnCPm+RdZON/t0ZKfKuP8PDgaPdJl1DzJSLWLEQ0CQT1",
-	"Yw6RD8bGG4tLqtdiVwo4oCe9pz9PO/+8ebs3Of90dKF2X3uHH/xkWNyBXAZyE191qvNA1z4rtWBHpDVF",
-	"ASsvQ4Zc7jLrKfAyI7G4f2zIPbutyFktK129lav2Ki2G9LAk4fr6c7tT32vd/bbgfolG6W6mmdt+hx8r",
-	"YjHKC1DNa6sdQBk79OLwxBRgnaCu+hmV3Hsgl0r6dF2prqnmAHIM6ahjkUAJx7etSBb12jwKu5ypYXdG",
-	"IzqVXQEN9+GFwD66cIYNe4bFO6pZjX5D44ZGUHikX/WD/j1WTD7PvA6+AJo6jZ+Y1Oszv7cqEv6hSFOY",
-	"LoaNR6D0C7IDTHDLOFJjMA7nUnF9sNRc1Hvt+P8sVMX9uLDrwxSGK/OG+OOf9JPKi7yuqOVAmDs8QWR7",
-	"4G8BH0Q04kweZ1JxjdSBUg8ABE/Rbr4qo+VC4pZzEHNlwTbHWdThBXr/444V2F8DWojYHhyjiE7zMzjY",
-	"PdxbewkyE9qEQmgQmBQhChjbP3242ogs9DFXoAbuV6ecDKVVI6FLXP5PMBnzx5lvKcl8kCav67z1leIi",
-	"TmMLJe2N8KhN3NrIeYHbrgSJ2I2Y5NXCJFgcbSLXksPujXmooPoCokFm74ou2JWpQzhHEWUzrSpw6b3W",
-	"0cFaCi1Mdst7nGQkcSVZMExhWMRMPWe3rYGnKA0YQ5mYs/eM/uJL9IFGf7OYVfc3a8PZIBT0Bkulz32v",
-	"fbS329or7+Ecl6PFtbE9V39ozUE1jS1qdYtW1N0DnBctwmDKTzvje3d9Nsfw9t3Fm5PXtb8aPouqfXY0",
-	"UW7ftjlHNEU8imjEpLLoF10CLTcgxyne9tXpgQkZrkwR/MP3rEuKS+/yN2qj3tt43Sq861wPvEvuZHmS",
-	"HY5okjP0o4wisbCNO+U44uFkDbTF2sNL8YLq/twv2ZPaakZrNxVg7B4wthITQRxqMRmjKdw3u3euC1lo",
-	"Kg3kUdqQ2t1j+r59pWFnnlHljV1OWTAzIAl9oIeQEVMrKgiKoXbEOSBDMQ/9ui1rAdlEqJww39ZNVqo9",
-	"QNntQtfXRkA4Kmlxi+zEF+BaZLccYaOqv9He+5XlwPi4ZCqrt/qHLdrFAFYRbKfDAQkacyzzZ3Q51esA",
-	"E6sYL6te7ZFZ/5TenuGP2pat2r9zmwNgD7/OmfkaiigccTdZvkv3qK9CRc764WQXen+SPuoe/TqJ7yTp",
-	"P+2M++Tb9lQr8YdPD1pjBBvUdAINRy3M/pM6mJqkHy36pa3OFaPTXF1WXhdbqWFldaT/e23RHcqKWVqs",
-	"Zfxu1Jc/cB/0zJW+lz5iT6f+B9NNNtQXKicMGF29KAcBSwTBlxFXBHqtQ26mwXBMKuT1/0ACnWlnzIvA",
-	"QdWzDMRsoywDPbd1wHWxmZyPZo02BWTbBM7GIOo5RL+y9vxqnTGPEVN0GOjHIARbPL/SU15fj4ln/nhl",
-	"mKWq0BeovtwEaSeuZ5bcZ8DrYsW5iT37DcNmQ35rVbUL4U2YevMziZjpWZYreFyHutOq1sVyNcpOwvfc",
-	"+TYYXZAGP6IYCqwj7EP2Lz0ogyu50Pp5rV5blAQDLRtyOS28cQJcGTc7T3W/si+J3S4vz16+q9VrL05f",
-	"n/yrVq9dXZy8vTx5fnX27m352x8iYA4njS0AtS6WxpzPqVOWMxxmNaT2wWGlFJPftbvnLw/OI6k9/0e8",
-	"Kq6EjPdhwMPJmQkob14XIxnRDwBMaBEZ6z51H7evbL5fPa79tUv+vJfODLILsZBksNSWGhc+xOZC4vMp",
-	"CyFAeEwAt0gMyScWCZlJeGuS0xsWLRFs11TK9PVkNWvomTwpRPfhIQ0gT2koImKKF/Tjm6SvhKKB7BNI",
-	"8AdQTlAHin0Lss9dk/tS7O3Tyo4YRZSHkH6xhL/EfNYbLBOl5jr2dfzyuUZnvOfRQLOhWqfd2q/Va5q1",
-	"9KayJ5WAzYemlMBvoMKl1m519rBFD36obdv0p54IQ9yEnknsMc9g05la9mYC39aqtBgrz+yrTSch86F9",
-	"NXwaMU0Q8YyVSD+5U3iyURQTjQHaEe1NMm+yn2VeBB8euEYeZIfeXVeZhiYSuKhf9Si23+hH2DdHuU/+",
-	"jlQL92zSYMncm3XsiY7YDzDyLn25Kqrp8PMXlge59PXN1H543oVYPKzmj1RbbdcS+l07T2PwyQJzN22P",
-	"lIi5V2pr68XDj99aX2GVZF+5Fo2XXPJPzLbcyShP0qrsqM1rSZTWpoihdfzSUHOXDALhTSQZsNEcOtru",
-	"kVf8GYw5gH/WsR0ETXT2fCLdX+zAsoNC6l6yNZVdDPm92+iHtrZzo5/ACir/xnU2lX+cOb8Nekymznjz",
-	"X222voRKNmolaSlp4x9tNrsMLW7+q01eVuhGmRxCbnNTtJemqczGZBecXUhugvXUvcmSTOF2OMkxdYal",
-	"/DYRbW6GCyq31rTlLOCKDDLpibEnKNbOjBgwU58wkAYBldg10nTzcHkqUmK6aCODG8imA6J1ELeU1ROs",
-	"E2+uCA/J+6vn6flNeTgHvO+xmEeQsh03nC6fhBbORdB8I5asExUnAdJB/+mJ6YCHYOXZeSV2SypOSk6S",
-	"zyFIFX8FmaADNLSFRfT0BcM+YXQ2C5bkW4ouqjHVnyL89ZPkh0QJ8bsSSX92Y+EhpJy5JhXs7JMZf8WW",
-	"mIXyu5eNcOXXVfvjOT+HsV9HoG5mbWjGtmbwD3pQHG7/kuL6PjlNqTZLa1rW4bjttINNTJTtQkL/RzSQ",
-	"tPX1J9JGwI1YkLz680IMdZO+qXrsBjHUf7CID7kT9SYIDCqMhPIyZnuCI3iXNQqJgS6LGIyUY7EICcB3",
-	"2BLMB0PCtDpW93NtXbHWdlVadw60TcMHa2MWBKJh1b3VScoPgNBpBTq89jFhOFOburIFm5Rz5r9iy68K",
-	"3bm5ULqHnPid4IRWkg7liQKVgUKT5RaSRcuMHRdjA4ay3AL+EPv1WoRAQNyaz8iU8sCNdLh31DlsPwXe",
-	"XApytgUmE+WBBWXaBAKtBCsOXlm+TTYO9kJMjSm4cYalDz/N40Gb59VW7ocfv3VlPA9GOWnLPMC1vg+m",
-	"djQd6cubuUrGvZkNpoPNIcKitBsx98YMO1RQTxnxs6rDeKa818KoIUBaM4uAqJkUbLTpvzPEwiW5M2bU",
-	"lztT40A39c+9CPpyZFpbVK21YWEKmttU0yy4v1oo4A6kFoFlUNTE7kZcjeeDuWSRniALlVmVNa1WicYp",
-	"ve0ppS9Me39ai3M+fTYLxNLZB1HWur9cF3qk9yq1xjA1gbC7M9Gl3pTt2IzT7nfbV9bQ0vp4zUvo3ET0",
-	"Ydtk3AQd8tjAM/HOOh1CQZDoLF3NJZN1IoUhyXRxeUyeJBQh9kueSzd2n5PoUjk/nf39tdVqWRpdqToH",
-	"lE+fJ8MLlLtO84ax0Hzmrr5F1VJM48VUQth/GrG43NM/NvWuMYwL1GiLaLJt45A8r0FJbK/Q6t++4753",
-	"hiPvkvtT3TUR36ZqU7y6ev0F25TY21tQRGRScpzCWahaZIDrhy6j2TT7/VYxyufiGpv3gYnZSIV7cG6M",
-	"oYcFJTPkVE84TzKrzFV1LjkmrfhQEtJJrs/WNTH5G3CPaoQC6EOFfi/kTFkEEkUCRiV2pYSVYu/CDBjJ",
-	"1hK7TBRvKS3zku8xBNxfgusLCq5HFUNbiJMvJhz+jzN6d9/91RzbMd0qnNXls/uQZ5kFB95afT/lwCsH",
-	"xnE68PITXJ/qn//FI2b9F6zAr1MAkJ/Gw2OqxZzHgkyuS/z+SwysEQN/8fKvycu35MKlN09vhxMYCxAz",
-	"xTyylB5A6QlWuLb3p1niRIdFBuOy3Ti6RvjKVr1zJ39LPvh+6gISS6EMXupV4E4PqHSCrMRwaZD6gEGF",
-	"Y4vSFIPu5ZVb2B4gOXhsPAd9tyDEjM5e/V7410vrEv/pw1WhKWkGFwfco6YZQT2GyBER6e/ctKE7AKq+",
-	"fQMCaJhMFtsvmV4cbMjOzwL4YDMzVzvoFDRPN25+VieXdMouuWJ/v1QR91SdnFM1/rudGpBqCBD68NxY",
-	"AUde0zOvTeZDgWRrd/rQeDgUbl4JWG76pMSQXCLXIldjSH0PwGSByg2oZQIchi5wShbV44IoW+eDTGXE",
-	"QhZpuwt3m6vmx/Bj2MCMe6LvGmSk9Lnfr5N+YrDpvxKLTf9lTbZ+k2ChhnFzejQESH/S+d/9Xcw2AuqU",
-	"Tf2el5QH88hMpk9ns4Aj3tPOLBKDgE3/9h8pwv6xbXHApRHZTXJiGDyaZd9II9n1kL3WXpPstXZJ/9e5",
-	"ULTHbj2I6fW1FPgYEswzlXWy1zkifb3+HpS+mBFEfyKb5H04CcUiJENE4gWFAbNQk4I3LEmnU+Y3k30z",
-	"AHAejSLOJOn/s2Gg1Rpnfv/YfA39TjSpaDHtwRlAABZ+tiT9C6rYaz0r0/ck/rtxLgLuLfvHMH0a+npF",
-	"+63d+IdMRcvGyVCxqK+3CV8Gd0QLQjhUHKr1n0jzpP7pFR3160A9cTvwQiNovcDzd5dX0DNDkv6Zz6Yz",
-	"oVjoLRuv2LJfJ+cnV89/hOm+OH19enVKxiLU/K5/Nmy8ocob9+tkEXHFJDyD9P1o2Yvm4d9VNGf9Y9OF",
-	"mVHwhJsu5Hp15oULaneDplfVR5SNJgAb6SWTH06vDDIxJZ1W28LPDTmCF9tG2LCi/m0jQaoDCoshmQ2I",
-	"IbC+LunP5oOAe32iCY+HozrpSxYM+3jflNA6CxBMHapLWCAZ0Xcn7lINiGcSLxkhKUxl6qkYkbXQwlqf",
-	"ST9tJ/Zh2h/izh4Gp5fKiUwDitsAQgqWuE6o7T2zGAuTaxaypAu2LwyulyRTGk2Yr2evJybmqjEd0i4x",
-	"BxUvkMP5wF2bDmmPhZEIpixUMdBx326yVGzWmM/MI+D5ZqtRr0GYSKjnYorwsBtP9htpm9XF7cAxPtLe",
-	"J5gGKOPTjpvXRKQPtBrLCvP+/rGecEANbPWIKYnT19/35rPMxGv1WsA9Fso0lvDJTNNno9OE5LEoSCmS",
-	"i8WiSeHrpohGO+a3cuf12fPTt5en8ButOXAFIh45eK1eu2GRNLWUzRaOETMW0hmvdWu7zVZzF1WBMQjw",
-	"neaCBUEDaG3nP4uJbP7HNMUfIXKJ1r2Bi2oDrvYDUz8tJpikIWdCT0gP6rRaGCcELxHmuCXs1z4RtZ91",
-	"uhE8H0RXUWQBqD15g9WGnt4bzK0Y8htmj6+JtZsGs8D9rnjyO0ZoZPQbE7WZT6c0Wta6tXO4q4g5jopy",
-	"SrVAcQOOK1NRquUwHUnbykcbVmm2UOvW8PLDO3dYFIlI7nzWMulu1b6f6oHaiIPji+iUYf3DL8UcVD/G",
-	"xDSSL9Yg9Lkn+gMEWdO2oEH/j88p0SCzwm+TFnK08en6F1OHff2dS7O8XktNit2qnbGaBtlJfZy3Wrve",
-	"/+cLD6qN9QD4iOEXcDXwg+z08eud1Pe19Krz87urO5rSjJArIoN8eJr7gDaoOT+M8U8ZDVHpGosFFHLy",
-	"W8JVit7GLJitoTfNwma8oYm5lNpec6nQ7JFFYnOtLRkCuSAveaBYdK4/rN3Viy6VYImXCYiUQ3kwukyA",
-	"Rn+dY+s8i6mjv7QRgCoM5J3+AVaalr/aIu2Dpx2c8jyNWFAyl1x6R7X5ZLJjVs3JTkOrIKVTgC8rv9sY",
-	"r8rgvK89Pc1fLvknlpxdhR+AY8H84voRJQMuBvx0pZfyHjcxvnv6DVafkmlubu9N8YZN2LIbMYppskI6",
-	"7hRGlnAJG1+qF9HyYh5WPpQPlKvKg1Oa9yu2TB8jmBnPhL984BM0Qba7rB/SNGB/ZOpxUc6LaEmiedhN",
-	"afNa2eaKLMQ88MmAHYMyzH30ACoyYTMFlNZptR94gh+4GiMmu2uquHXgJB8z6psCSG1xlT3dDNuBMXf1",
-	"2usUCPKq8fE4M4t73Sicdsr7Vv1WgYlXEF07JkS5E7GZiFQjYHQC/Qadd+8CBr3WYza9eV/ydugJ4lSr",
-	"3Y3OA7/ZY3zmpDoAd66TxZiBl0REcAm4ImMR+AYLxDQRoOFyIPylNpy1NWq7Y47h/kgDoI16Mg+NRSkR",
-	"jA9un5bdqONQf8oTq9UYptqcoya38aFVLtx6s5Z0K3PAtNTS2ehRlWi3ROfa+cz9uxjAhhVp9QV8vqWc",
-	"wJ9VZ/1DcKRUHr+9GCqqBXtFp+QPIjSc1iZNDCNm4NOaBADwrZOn39VU5Rn2bKB9/IcQ/rj/4N3allfV",
-	"S224hzjW668iI1/qO7C12HkAEfIDU9sdSqyWWeTb7KlgSPNPed8eS3+L+0b9TvS3q5TaBq478LfG0eav",
-	"RbHPTV++e3ASl/BIqT5alq7SevT3fzbKvo9B88UpE4/Ab5JnGH8wkR6UcexWEXNJQeHxAmG+SqripCkT",
-	"0/IQujGZ7ohWj0IIq69J5bhE00ENkE9uMDT6gIQulMk6sYTuuP+Bjz3cRDRJ11CNIurFZfhcAtqz3q7c",
-	"VYE3/HVVHl924E5ryvsd2PohW2DM7Pdp7F8lU+ymYILr8b/RVKknoMJgPtXRq4lWFMSi5R/NX3DBZoG+",
-	"t8hVBktCYSNEyLbmLHOfqwa7AbD8lX5vPfAUx23KCV5GYlr57l2JlQ5yEzjmkkC4lfiYGulyCcOAvEd6",
-	"k/jMSePfEJ35mzPvxzk99Nsnu7dibqZ7xVYzu041QPyu+uxg87Sc9BHJ2kwXA/UlM1U0GjG1Yhsd7QzL",
-	"0IbLNvIP7X2PL8bje+A/ZM4vUzNR15xAq0xQTZ+JtfpcOXgBfG6sQAcziLWMm7j+1q1lYDoO/CgN/Kll",
-	"hUnqiZ1YOOdhJEKFgSY9aEzlOJ1eajsLUhKxqbihARR8hISHkkWAEMRNO5Um+YHfMAIFlkQMCaNRwFkU",
-	"J67wkPQhgA+dbVFJ1HwjkML4rkB1NBJP7x0uHb1b3lwRMRzC24MAP9O8U7GQ0JAtitoSluBmGeWjaAz6",
-	"DaYs+ksbm/GreVasFfTOufLE9EGI/vmYeRM4JU0qmj54jBIFFGuObVuaV+MdqK5uzENflNP5SxGRxVgA",
-	"AvJIYPKS/hmhAzFPCDfuhLnUogkUpSmdGFgLrY1T34+YBK/vgHoT9PFqCjP5N9C/vUhc70NfnJoi8N+v",
-	"qx5mqKdajTAdzk7949C08Ix3xJ42llaQMb1hBFqeN8kleL61FmTbOIIF+fBucD2x5JTNjJAA8EQ3y2+x",
-	"pMfDG64oslrqeWymVht0pkuk8cNnpqEZGph5IvQYwm0+JT5dyibBUjyTlyZZCNGJeMOAAsG53CQIiW2J",
-	"FBtxxBuPvzRHkequCbPgkT2wumaakCZn3lAk5xNY6lm8+N81VSfTxGl/aa57idvq1i2mDCDbQ7FAViL5",
-	"KGQQlgH9LqmpvMToDYvTvDFt+kFuymetlNk09F+u7zI3BzcNZbjdyHiqZqJJLOv+1ygQYtJAWBe3B/C1",
-	"EJP3sz8c8eG0vzTxJe9/NxwCmtadu5JJC2gR+Ng+QKVZFRwO84kSD8+WL8emG3qKtgDUOAao2ZyYpsP/",
-	"n72vb27cRvL+KijXU7WbeiiPPJlJZjx1f3g8L+eKnczZzuZu194RJEISyhSgJUDL2ly++xW6Ab6TomRK",
-	"op1JbW1iESRBoLvRr7+m1ULYtT1GUWuEbCpDVvjkNdHY0zclN40YfdnHC+b3qYxKvG1XfCLOxMWYdpoe",
-	"k1l2RwpeOZm3XSmXIbxPXHA1TaVDx8nlmXzwzSjQHZy9kCmm62IZsMFf7PBLGN1l6snOdMfpHKfSZ1fm",
-	"KSUkdGZVzFLFx7PJFeAphx7dZEGX7dPUibqzNQWQ2KolUQX1tg2CejGSYsyxZ0xFWh4OeKKEZWe/sRFi",
-	"FO1YO+bK7EK5RQLY+ClzpP3jrWjexHImC3BmbcMNaMPVydVIGRjgBHB7ZLAPfdmsZdp6QcscTwlMxQIf",
-	"uw8HuDHY7SWsRIOWhbEVtJjKgDmiaEeRLhRL5rXpjw+xoyF/yFnZkf/CTakiH0bPOZRPIj0lL602ZEbj",
-	"XpG/Xn46JT/2+2+/M3ZnmK7txJUz4tOumdOSMrYk4xDFiYtNU53JgNotGKhHhktXwEa0lGj+pGLEaCJj",
-	"XBmrUQKpmA82LrhxXJoevnlGlzZ+TLguiYXCpWu7oLsUhA+9xWLRG8tw1ovCgAnD935zboApX8b7s4ba",
-	"VuN9EBIqrVlI7mnAfbD4F7bWbRspiDaY/gh6tmpanWK/gEJNpwKgVwR/i4XvhOkkrGhrUK0fHn7SfMaq",
-	"NPsnoNY/PZ2+Tf3wYkxPFtSYqlVu7bRSEPLJVMfBjbSplysJPSSfpVEbsZA2WzE5G9PBFrQGdKw8glEs",
-	"vHa5PmAe/0ukt6UIVChk2ZOEK3IvLY6CzhzgEyOCUulBWFoLm7Llc9r7PXdU27mpWHHadDuy3qyc3HKl",
-	"7qmEqHQ+etqs4QrLpw/JB8nFBA5GUGmcT9joDuZ8KZdhv847L8OaOsh2Y1WelJiNx9a88xDJDsSJCxpV",
-	"2J/btDSttmhesyGBKvliSEd3Ri0VLOgFcpKTHjnFcc7E2QdyiooaeU9Hd71TvJecw73k6LDvcOCtvRUv",
-	"EHI/FBwS6DesIdxRpNf3yZTwqU9La8M5W//OxobsBymQziyeAtGS+OiFfdXiMQ62ABRiVx2cKcUR68Tn",
-	"ehvmMiI2UJEgp81Dec99FhJFXZm6kjMGGCOGyWy4BOnDUb9Scg3iH9EgMAyQyp/KpUg4ezFG2lHlGo1F",
-	"BXLDh6FcKBa6QM5ICiUD9o5QMsa1sGO5dkMcJFuqxv0vCgU6eS/1FMygMX9gPgGog7jUGCFsDsmXmPxd",
-	"Pka8gNT3saifT4QMWUlQD12iV0quzWpXSkIxbuMMnysljdxdZ7wFCmh+A2J1Vagp3/e/L4MSS28UMF5u",
-	"Y2gaeiCVerjLdMJa3oFQSpF5CjRpCJ5AC5UC08g5Ez3MIrPICQ0ZSWkargh/I0J8WfgdVzuVD5Ug0bjP",
-	"eEeEBMbnigQSEsWjuc09iq05zYIA+ELI+PhNLBDLpwMLMaWUHJC/lgBWndOHHFqV+UKPHPVdsOg7jywA",
-	"cH/Ic+IhTsyza21ebzXJlEQYmIfKkP8b6OFrFCIYV05pMyu6CUPuVG0D5g93H1a37y03996zSSTaP6He",
-	"swmiYtq9prr0uNrsMEL4nfocpgKgjyE11EWz+D5e2nZxqEBF6CKH+XNIIMUUlcoUAhJXSUpCGYGyedet",
-	"CpzijonznN+zGu9ISjm2afqgWy3aSLj7Esp7W14KO7iUkTn3V1sHigXjA/NrCs7KrlSGTBdcj6Y9m+5R",
-	"K+7nIYPWjO5ToenPZoQGL712KSYdJrf0RLuUaOT2ANydxhqzeUW2KKHlqHtS4Aq+MyMpbXWHHBuKdKCE",
-	"qjWyjNGC6+MdCPJIRiEDmU0DdVzE9CQjOWNkuEQwyfdU8RHkxKGn2OggHhEQgxhKPT0k1xgdcaEdCKG8",
-	"+eHt998dkwG+8Cv3B5j2x4qQ+h4ZWITVrxauk0KzLgsSgPC0Tt9IcgSTjtwu1lLkG4SoeLphjzXs5xbT",
-	"pCGi5VClqw3iQ/IzEIGFbPvr4BRg7ywK/TERsgctAQff7cFkdzWYXGEQxE7haIdTAL6yr/dccadHsM0Y",
-	"Bp2SsCAVsfcsbjMoNaFBIBfb8DXEgdgEvsW69OJIptHssPWUNaYLnEt0GCmtPAclOZWhJgjbu4Errlir",
-	"UVah8AQ8ufupboh7V9aHo65dwY0DMPMINLQjA2iuOPCwtbT9E1s8WkhVLKtEMztklZGt2L60P5fbmKWg",
-	"yN9tLdMt3UWvzRyUkVQ1tYefmT6FAeuSq7nrQgo93UHCCc6wQogNeRAQJcmYhq3VgFECXdjJyC6NW3Hz",
-	"Li4mJYtur2SLX+D2w5G6X7n8p+p+BzsAeJZ2OgmcJTzOiwTX3r8iigoPnclI6JvwRpgPo8OAfYVuuzDs",
-	"66s77/s+/OO96ZtBa+JYBgEJuGDqkHyC3rTmj+O4bVGc/TWSQTQTyilWlq9d2ZscE7MC51xgEJKMojA0",
-	"0vOQGPXu1dGbvkd+vf7Ue5PzBZ7igvQ+cDWXijdxC5bd0kbBcZHYPGNunl79bXOic0dfz/k66guPXY+N",
-	"L/HoNqA3n3LFaX5FdoT8WPBRqZVOKqVkAf4xN0dNZlJp8hqh3xObcsKVZiEZhMznoTFsopBblPZUsPEr",
-	"BhvxoqsSs35cOGEr7Jn8Em4beXKnBSO5b9sPrGRhhbsLMNlkqk8UYPJnTFMjuZh7EtPT9uxKAid/idHt",
-	"VSGLqJrLEVXCXIqd0GkHS1HmlwD+5ft+p0P/QzahAnka6mPJpcsItVGfwDUJtAjG91aXdxGjxZQHGSx/",
-	"n82o8BVRXEzsx/ZkieMQge8eLTDyD9gNLk5jfMF94AiuH/Soo7RqdMFt7d3tnsVnZ7AHN9vIAgDhGvwf",
-	"g35xRXyuoLMXOF+g10Su7bcMrdO2pKoeIPueMnNvX3/YD6xhEwboPsBhuyKu/jCNEVsiEXBxVx8Fppnc",
-	"CeSxiUw65mPrAXJVyL+z5eb587gEr8JMIu7TuDuO2qGmnfvGTZP0PslwIrVmoo3z1TyMOa3OBoVSGWFW",
-	"7XPbyNUuCBLd0j3UxFZ5p91yfsDRz5JwSr+0owLW6s9cxSr1PmXruZR3sc5//d/XJGSjOIHakB9ThNo5",
-	"t0LaCa5EvZcqNW5FHyLIXkg9N87BtMK4CoiNWe/6Gkg8lUBw6ddvob1KshrPpMVKCoRjR862DD05Mkap",
-	"XYbsiFdWONuuXcokFimZw8vC+VfABv1mK0mqKxOImsoFZB5hQOtnTLCccMOIMwkecVQUllAnfUicx+/7",
-	"vkPCsLFPl7f5Gv422lOKIUqdeJsDuHTZfRd/1Z4cd8mqtuayww6eMi6GUUxswY1XO/EzxKB5ag48nHaS",
-	"6DZc5oOsK2VC8xNupU/uTCuUGigwzI7KEEHDUC7Ywg5zlixVrGZWOtUegcAU3/pndaSZ1/ghXVhYzdRK",
-	"rkkZdZ6zFjfodm8yqzt+so12KRs8zXFrquuBYsKvz6YVbJFm3+SkfxfjsyJwfo6/S7AQzMu6zb47Rx2p",
-	"J8Ir63/cFw1CCUkOgm+SNZKaygtLijNWlzVywbbZDPeCVZmr2E96nyttDsNUZ+uMi8UV2q6VpLyiR88F",
-	"W5/9Ouh2vmD7cTSvIqVOupYXWAJNZEgCKiYRtj9uSGUJA8enB35ZD10MNQgpkO43kUy5ukaoHrdmGmmC",
-	"RJC6IV/kvlFdB67IE0FGxsl2HaCgZG8rMQu4bg+qoAwGrxHa8mqhWmr5FOk/xtirZoEgIK7JSALXbUG8",
-	"cYJxASl/FEl/SfD+uo+6tw5hv6pWTksx93LL3QraXg2+XsuEhUiEqyUrkg4yXhomPkVNnsttQXBIADcT",
-	"vrSVV5ZVUu67ImHhZLovLPeT/r9SE4iz3tOn3v61gbxobJqdvzl1z8a0h9hW9VGRizH9ZIetS26dDgfE",
-	"37WjaADUOxqlL4Mr1oZhUSqNzsBjJbStEsQ0GyvJmO+5LsUOyHqzQw6c2/FCdlocxbNcxyN/1ObrP4pQ",
-	"BrMKHS6GX6eRnjKhzVvMZsznRDDmq0NyNTXEY3Ezg2UbdIk4BloaoZMHvHuEkKkt081KnpTrS7BFL2TQ",
-	"fWjZM0JP1YHZCra4tINPYWznAW2z063KhAp8IgVDjJ57yf2t7PsFvcPzz603Gdk1bPdcWRmL+M0dcnHm",
-	"L9bRpWdFJpJoKaviD5tLn/jOJxV9gIZa7ejNl/CoFhm/hgryynS1Gh3TBDRBA6KAQvwsVSQtl4qWXKXS",
-	"vFNa2e3ZthZaen8Lby6vuE20ENBghVwQKQ7JZZbDjbBT7Ys5193B97mY5Mk8aV6HdGZmsr0zD53ytWq2",
-	"HfO8dGz4qB0p2JAdiVUvrnlNvhnRenE6OzoWXQGj92xVSm5KeU40Z3ISBNn2WknKli1lwdCOb0dZLAIY",
-	"ZYHPY+QEh5YJ4Jp4cC4EAFAIITWBWRZF4Ln5eUPonNYybZr4kOKQC4QuMcWViqXNUrgu1tk7uOA26Mgs",
-	"0rqkk/PHI82s0nyuWyEGRwseCbiZOOUBYp7LORNZGH0prY0HxKKsHmH/epdSwoCWIPejLGZsbkKuXv8M",
-	"hds6pGxdWlWqoG9BpttWNa6ZW8JHZwB5NdHbx2/T9g+HTid7rL9NKwqi0hw4M1aY/W/oehF7AmeeA7ms",
-	"zMH0YtD0PNcSNCGmkgRSQSY1gtzzNE5unK/sEjZLpI25HWFppUekiNt0OM+R1aeqCrKeipTYRhTcfMK+",
-	"IuFVTHWdFP50MBoOdr8MLL5ue+LRHssxzE+9Ev5zMuzPDlARL8WOtHeRXnq37akfizsfXyxkzJd5qePv",
-	"2bb2+xvlupNegngF9pOTnmxAd1Ekauf4ROEjcNq2N7TjgDUZLJs0mNz04nehcmZOmY92c96L79yNQrAW",
-	"dzd26CLpQq4XV2QcMgvMuw+8hscTQbXB0d423+5LDnXG8njEPhVMkDLt/Bmz5BZPzv3o9LUU2338hG2d",
-	"Oy+w52Rlx5a02wzUijDpa85Dwn0F6PjCWhvqkJyC69ECJViwfNd0x4YLwPsWsLE2VnSJl5UrjcDBbfBV",
-	"9nt+4sKPPdtmTlV1viFTMgpHmLyfJlKvMfRx8AuQVFnt8ZlWZGhWwbzNHG2QoAA6GXvgSlfNCv5VN6MZ",
-	"fThnYqKnB8dH/b53MOMi/hukmWahee4//3HS+zvt/bvfe/u1d/v//58hqxwa5BO3vZCCdpGZ9NtUkhEV",
-	"RMtoNAXU4zminFPEv81ExIIyZqWjIBs1KXJpUG90n5gBrXMLeNrCKGBYI8Ue6EgHS3R6zUMuRnxOgypa",
-	"jQccrMEyX+Kb/qidDh3KSONE7ixLO45twNGNp3Pp7nkG7BDsMISImwRuqLKTayUb1LshTkbBDjSutXwQ",
-	"Ha6jPxkF+3FWmG3qrpuiYnZP1EFxAsmHhu2asdkqpTBIIvaaqRXNaSzQrFWrxpGAOy1enQ14RMpCaiRN",
-	"AjL9ejB6skCl0S/vPH7N4KBrxzLeCqNd76XHRvCBjXhdgyTfXm+rJmmR3lnkWvMKn7Wk6pRE/stcYrs5",
-	"B4xWsi0rffMzpqVMSE3vmCB0QVtJFruGaKzA8x+eupY0qvaK7Xqnb3d/LHbGa9b8EGnkJPvTM+lWDpr9",
-	"ONEqSLf77rO2FCOEz+1B/vWktlcIDDzFca3b5b8BqGWC5Vtm7qbK4TdzYOEnnLvHlNjj1+Do0JKMeRAQ",
-	"Lt4Ru2OuAVDV3MBD0tgOh9eYNSmbw6kUKpqx0LYaqp6MbT9UNSXnqWk2pc9mdNWUfmLLsnkcp8Aw/qKI",
-	"YAumNDFa9j02+LJFrWok58z5W2MCrJo3nfOvd2z5lfvN/Rpz/hNbnhkVbKu9gNIsUNX8jT20UyhPzFm0",
-	"dD0JbUP/Es/DlAXzBoGfCvYHIql3xH3GIds/8b6EbMwfnkeeDCzajtxTo4zASCfK2B+K1AEXGnmmPlsp",
-	"su3Nfy7pNLBe+/FO4VZ11z9VOb+nnkKTZcDm/FevmeHNL36HfzfwHeyKU+E93xJv2km8eSTpVPsX9kEN",
-	"t/sQbp3xMmy6lY18Dt+Ye3un9X48D5UE3X3fwy7OuxcBrXVHoIJNJ89NxJ3TStMyoBMyXNpkDCp88q+I",
-	"Ra2YEf8pF2RMw4IqY87HIZty4a8rzir2+F+R1LRhscV/4dgd2J1dNiRhFXZhSM6MUlSZ32A3rrjpcKF+",
-	"04Fg6zf9Gofs3sdQko6D001K4ZbzSlcVJJit5fS7Nnc8+dQb+JRdJd840nCkaH8okiJcaOTUuLbe2m9O",
-	"jTX2ez9ODdyq7jo1Kuf31J0aLqLRkO3qdTu8OU7AGRqroWdPg3JGfW+GfGa7Oxl2zk/uC/fCUfDyyhgG",
-	"noCQ7QTJ20lZOTbJhyuYBd+GnDcWNEa6jrx+v+/eP1wSmx2+luivJ8Hf4d8N3Gm7OiPgPd/cae240zYT",
-	"WtVetH0Qwe0+TtPOeNHW3MFGzrNvrLy9U2w/zrNKOu6+82wbepU91F7MmFJ0wqqL394vycAO+sr9AWD+",
-	"D5dkcMeWyR/gVhrAkT+Q47FiOr4GRWZ8BngcSsswLoEbjEM5s/doOXgHn2rTpxfQMEwbnZLPmEeGkc6P",
-	"JzRQkggahnJBKAmkvIvnheeIjDShYnmcgNsgQPF7O8qBdzOliVsGRIgEID8H429MU2xrYHsV/vDqkKDF",
-	"inNgwoeLL8kFfw+fHUNu28fahqRUKYRnn5kHWIQuI44U0QsJT4QHxR0zzMe/I+MoBGRKy5CKLCjXh+Rc",
-	"yjuzmDNocyokwYWHWVvzZciDgPkE+jv6LOD3LFyWlxpeODLYvsi7ZNSnw4DlRF8Zxgwunl1Nbgwzz3yM",
-	"WZ+rDz9hdZlioGeGMprYUSdfzkjIdBQCZl5lblhC1Bl/DHugs3lgBvz4qW/+OTL/9/LkLf6V+ufAy1Qa",
-	"vnxTV2nY773FYsPjmlLD7Bq4PUHqmSKgHFfYb4POpJjYAtQ7tqzsE3vHlhWfB1WsvVc/Hh3lPqT/8lX+",
-	"S1bOFd1gZnYgCt5BKSfzLadbkVA1R7glM8uxDGdUHxwfcKG/f4nz47NodnD8w+vX37+G6eHf/XhyXGg2",
-	"AcSiwuw+Ieg9V45HpKiaCw5o7KE7lZHQ7qUrCN/MYg3F4Hk4oy0R78DzZw4AquGMYX4s0DPQT/anMuwn",
-	"uLTCE3jFhG+/p3OqYYdr7+ySmdXbOVg+vvqSjRiflxLgFZCL9fGVmKsZn2F8ImUqR9rpPCN8CxTo6GsN",
-	"sl1L49O290w51IFTS9IKz+u+BQQFMNC8glJSokZ50DWFAjsUwHEU63pWVFANmoTV/blKJSsLuajsgc7F",
-	"qOLQMuZNzyzNQdOTM55SoutoWgnLoCGGnbw4pzrRCeT+qmgY/wzqQXL0j9DRvJYC88//vbl56Pd7NzcP",
-	"L/s3Nw8/fmqoxnyWDPqJJcYVu2dCZ9S6d2TBhSLynoVkACubKAtoWSVff06V7n00j+idfTiowH141X/7",
-	"QzPgh8P/qNDHVp+Kmj3oF/AxPaVDRmdZBQuuHGNS9o3wqabH5Pc/bsSNyMw6/96SZqHhPQt7yiwaPFMd",
-	"kkH64QPszAKWFuUBUZoKPzXIUtfgmAzMLAbGPKDEcqhHBtyHnwD2OqDmSZJMpNkzY3Ilz/FDOZ8zP/Oc",
-	"we83sYS6OTgmNwdHL28O/hiQxZQJ24TB7B9ZUMAOJiqQi+SR81AOAzbLTe0L/pr4kHF5wdIyptNIzmZm",
-	"NQIugJrCJTl6TRS5Y2xu+1/FiMUgtFpBuKB6lBIeaIcsCQ1Dfs82UTOsuJ4HVNSHur/AiGeF524+afs6",
-	"ISycoWM5HmdQQI1hbLitxIUCx19uh0I+Yr2hlHcr9smMew/Dntdmue/awY6ZVzmLVwa+R6Ys8NGnEgTw",
-	"U6NttFey+9gglQhx7TfMI/qWFZTOCioFv18nKUix8N4wnu2gUb9xVzj4xI39s6PuZtdjR4k3dscITXbB",
-	"bXxhM8vaH8CQr3ZIo7Sc7Gfurx9F+1Zz9sv2k0mTW93uptSsnuhTz63JsdbjOCvrL8g/oCHwyCNZL3t7",
-	"xzqndSlBYRs7X52+sI1dvd2riOpMnkKrG9koi+Gpsui2T9P9ZCCsJtXupyJs9RjCFlbVvukgsAZFbF9g",
-	"j7RDcpLgqU0pBMPd08rD3VfuXc/KxDvn98x+2a5bUUPXMLfmnsuqgDyKNORMpKfrNaXO0UacDsyE34N+",
-	"nTW9fT8K/xczZOPN3k63ujYFCn7YR+GXN82EC9DqjodEGypUtunbOFLMT5rBC/agXX4JaQci76Ptqgok",
-	"ErenGzrAWilYq4Sxqk3emVbrrYBXpCa73huco3Bfh3RcSxh1yiyDIS0Rgk3tSnWuj1ny0SRgfUw1hZ9x",
-	"s8rtJRfiGyoBfszVfZ7gySzcyYkQTI361GZc4qvyZjfrC9pFlRE/ZU/Jqg3oqavN1wo+35WUldUDrYrX",
-	"wE3/zNS3XxYCv2uHGOVOn4aAy1JGZMgCSCyU67WwLkpnrwIr+X9kBEcA15jxa9scj6iAn4/6h+RME6Vp",
-	"qG06BADtUug52Yvm0O1S2Ra043yn5KQ3JS85w20p5557F29LVK3jI27P9QrulXL1E3tVU0S3xnxQ3DBs",
-	"lO6yqaAZMTZkVmwUMuww2n4X9wt6x8zLbTr1GnIq05g5gvysGnXj140SBOGutVJE4Y418kQ/h5SL9SAs",
-	"3i/Xm836yVv2I9ZJdYRb1kOdgVsQ8vF5hPeQxkp47lIuVDv9XKiGnB1jJjUKuUfF1Bb46XCk7leyy6m6",
-	"/8Yx3eaYhvlwdreTNDhjYntaepB+6rnsqK9c3IQ34mX/5Q+9/tte/+i63z+G/x32+/2/e/GFl7kLULag",
-	"vKN+v28esF4qnTmRQsMh5BMcQQEX7DhVpeyMIxlEM6E8sgCMYRqiZjvmLPBhEKzOpVwckstPp+TV0Zu+",
-	"R369/tR7k9PBT3Fxeh+4mkvFm4QPy25pQ0PPMDSU0Zxe/W1Txl7I8C6Q1O9xnwnNNV/RDvk3O/4sGf5n",
-	"T9DILclyR0q/2znC01vRYpZGwVxdEvZgO9JTdMHFrfOU1QfVVIYYI6OaDL78cnVNDJXRSE9fwB2Dd+jT",
-	"d9rhHZtDbd/CKIioOkJvemV5Vaq4lPCOYbkfFi8u4JJ9kG2NfyfkQtnOK4bdJdYyscJaLa2hraosi/ye",
-	"PicbI/9t+8lIKaxwd3NSmkz1iWalnDNN5qGchHRmXQdUQDSGcKUiFpJ7GY2mtmEeHTks8i0EDyv79Jec",
-	"UGvECDDzPEkit18ZKVAEZh5hmFJQlhfzaCGQf8C33JjK3JiChN4OTVWny2xrs2/3LEM7kzTT8g4Xghg5",
-	"ZcuKMWg/gUJgwAQdBswfkDENFPMgBx1qxsSIgWCzYUWUgyEjMtLvcgLRIzTyORMj5hEV4ZEkQyNgfNDw",
-	"8Tmgm8SPoerOOswgSCnkojQuiQGKpyx0tq+r7CeI04TPup/xsyMRC+9noyg0bzD0OmQ0ZOHB8T9uDVEN",
-	"qeIj+OPWg2c6si4uJ15FPoJUgzEPGOB6KKxnO/AOojA4OD54AQRoPyb/qCsMN3iprBZk9FTbmUhPK7Ar",
-	"MLzqZQNi7jaXAFZ655zJecCyBRRJW0goOcOG4mkkC2g7XvJAR3pGW7vnhkayD0YRp/hEcDGx7XZClipy",
-	"VbLkqRd0NOXClenIRZx8lVqbAmmUNXCimlx9+Altr1ifNLOBwE+mv08PHl98yK/ClptwJQPUcDONwm1v",
-	"+LK3S9eZHVaWixyObbxbQdntMchguptT2cArJnwP4Gk8soBTJ49AUnbXaaFBS7pFU9kdtvDGVkzy0Cir",
-	"aYgNqLspWT+sAR1JpZVHoNIt9TbnFCpfPp8jVaY5wudlhP0xDGXoAG6En2lUlHodNCb6A4RIKAOUyNSf",
-	"cQGoR6k0BC8bOvYsC7iL9i93sVQJ8CpF0x1buiHmP93PufZI6R/ckLgfoJdqo+alcce8DEaTlwbA9jKQ",
-	"5162WNTL1fp76YIpL+2i87K1bx7uSfzNSqb/Ex92G99TXOeGr7k1R849C4xuUnxIdncqtqPpsqcWeacL",
-	"e+sdCCmYOYS8A7kQZR/6jSpbpcp7zhZt0FNjGsp8eCUh/PHH/wUAAP//",
+	"7L2Ld9s2lj/+r+Cn7+5p05VkSX7Els+crpM4rfN0bWczM41XgkhIwogiVAK0rKT+338HFwAJkqBIyXbS",
+	"znb3nGksQSQeF/d9P/dLw2PzBQtJKHij/6UxJdgnEfzzOQsFCUXrBeULxqmgLJQf+4R7EV2oPxvv8Jwg",
+	"wRDHNwSJKUFjGhAUhz6J2o1mIyK/xTQifqMvopg0G9ybkjmWjyG3eL4ISKPfwEJgbzonoTiGX4d4Tv72",
+	"qRFzPCFtj998ajSaDbFayLFcRDScNO7umo3TKzwpzudqSlBEbiinLEQ0RD6LRwFBv8VMEF53Rp8avZKX",
+	"vmEedm/EORZTxMawByFZIjb6F/FE3Tfu3HR35Lr5AnuE78yeznu/Hd3uLbujzzuCLajHd1gEB1Oc1V2z",
+	"scARnhOhD+7EC87lB8VJXsQBQdSXs6Ly7wUW00azId/c6Deov3a2/xGRcaPf+H87KcXsqG/5zokXnPmw",
+	"QycL+pqsSt5/cn6GZmT1OFOAF+tZPGdcvGWhmJZM5DkOSOjjCM3lIEkoH66et9ELMsZxIPpwilEchjSc",
+	"IBaSZLa/xSRapdOFXzfcR9rr9A5anaOGPB0hSCR//r+9zq+d1tH1l95d6/vOr93W0fXv3V87rd71k/9w",
+	"0tuLaHURh2WLmBJvhsgNiVZiSsNJEy1INKdc0j5HOPSB7DFHgrEm/O1NcTghKGQwvmxVfrQaRHGYWZev",
+	"dqbRH+OAk2SqI8YCgkOY68uIzUtmeilwJJqIhl4Q+8Qve/E4YvPMW8csmmMhp4QFaQk6J85d+inCtGyT",
+	"3pBwkt7MBYko83ly0mjo49WwjU4EmjMuULe53+mYUQgjSYqEi7IJT+SLG3Up9IPkaDBXPWsWL56VXZUP",
+	"C8lWxZIhn85JCGfaRP9iNCQ+Gq0QRh6bz7GcGbldBMwnydm4Z8rixWC0ykyWCjLntWb9wsyhcddszPHt",
+	"mfplLzkNHEVYPjwO6W8x0V/L63vXbHCxghshT7NhFl5G0yzk8ZxECCaM5OxLWAUM2JpbwByk8IKjOPPJ",
+	"fMEECb1VOfN6TRYCjVmEento2kZS0nAp/SRDW1IxBQKDTzTVoAkRXAvFiAuEQ74kEcITTMNjtNc5Qsup",
+	"lJZiioXkMpLj8Cba6/XU87C8pyQqEKGS0elOWLNvvSarEn60P+54nfEuaR34nVFrD+/vto7GnVHrYLw7",
+	"OsRdr+fvyts1x7fqyjT6vf39ZmNOQ/N3N8PKfv306bbXbX36dPv09Pq/3OzrzCehoGJ1HrEb6pOoZGfN",
+	"MLTQ4x5FQOQno0XF2fgtFl6ZoJBahmEeiV4BByY/0fyUcjQnOATqOE6OTZ4oUMBet1d+duMWvL5Rpons",
+	"giZin0ovcwzff/r0w++fGkqsdJvdo7tPjRJhchbeUAHqS9k5JAMe5wCSx+utf0vmo1Ki+MCBDuTmYzSH",
+	"kQ8/JfkSM5kxfok9wcrmc0k8FvpoDGMeZX+SGegZSfb0kgaidIveh8EK6FAycsUzyC32BHxKeZZ75gQC",
+	"/KfuzKQJEOBVwi/fGVW1ZGLJ9+X7FPKt9yl5ut6nczwhl/Rz2WR+Zks0x+EKdokjrER92b4s8IQMOP1M",
+	"3OrPfqeZaiU0FLs9dTvpPJ43+t1OpwMsU/+Z3EIaCjIhUTLdKzYjZbdwGJJbMYB5CDlsmCgveELQiIxZ",
+	"RNbOHn5V+2yT6ajJRWRMb9fRG5gpigWOyISGRvZRXjopeGZmQhY/6+otK5EyJ61/4tbnTuto0CqTMhcE",
+	"+3gUkCtpKJVMHb6DuTcRixBW+sV3HEVERCv5kU+w3wqIfDMCk6uEcOG7rWk3M9fkPl2wgDyjoU/DSZnl",
+	"xgKCRmrIozAfawr6WslP1txvxZhHMQ1Ei4YoYoHaWsOyvZgLNs9YTw862QsyhmlekuiGeuTE81gcilLm",
+	"DYMQVqMeZQezE9GbeEnAHCudFuePJW31s808OHvO/LLz/GgUGmAdHOGIIHKrtBtfajXKzDBayeUiuA3e",
+	"PyP//OWXf4z+cXnw8fZydHZScvs9aZqU3P1eZ+/QdaMvOTuNolJR/HGqxF6iLgZEoJCNmL9CNMzOFXse",
+	"4Xzgk5ASv2SKRL5rLX9yTvGM85iUz5FphZ+j7y9ePkdHvc7TJ9m5TYVY8P7OTsAmNGzrz9seGMGueVLO",
+	"y2a5WzrLS4HFWjmt7BY6CVv5vTt42wn/cXv4+ZeS+XD56LUEWr2PV6xM8w79JgqZqPQaCLaNz6CesHgU",
+	"GZDl/WBfr/WaaTWPcqT9Z2U7gRd0MCOrAXCNLbxmMJX6bpxj5MUC+WwZgqtiShD4Qyw3mlIQjPmk/Wng",
+	"NHtoF5D2rZQ7FtJN9DIuhmMUEuJzNEzcrwPqD8sdPsrpsI2TAaZYpTmn00zms06DNxNubKs7w6Tq30F1",
+	"5PGi7MBDtnzYa6rnV35X0w2DS7nZcZp7fB/d7SOmYo3lEbBwIndrianyHg0l14x5ezHFnAzlVwHBNwQN",
+	"FwS0r6FW8bX0AL+u2vCDDldup9TtMCMLgQgFf8MSlzIG+XK3PdPo8AzL78LftmDJehvAz/D7r93W/rX6",
+	"50HnCXer5R9ZNAsY9hO/S4mg1MMQNV6gx9CG8pMB8r+TT+MLFnICbtCXmAZxROQ/PRX8kv/Ei0VAVdhn",
+	"ZxGxUUDm//UvrmJANU0s9Sv1Rle8SrkLx5gG8ooNpco0RByvOFpOV23YTf0sFd+RKo2y2Yr34SQWU9RT",
+	"mpymoYxU/2JUImUm9htk9Wo6+smj7+mrlx8+n3Xf0TN+NheLfz4/Ozib89uzsNMmu5221wukVYljn5LQ",
+	"I+rqYuV/phHhA3liRyDl5ZMHmiKeERxJy7fZWERsQSJB1WZnZ+GK4736eNUuUpY9gyo5OyPhiRl8l52o",
+	"273DURwKGqS6MCKhD4ZtudF/VGXzN6XiFhN/YO9L4RqAFa1eqTXvrDIWR2GfEjHuQ7CP9xmOxbQPv2jJ",
+	"R/YzG+rYtnVvPwmWktqG6rCAX5JQLudXc37Xriue3sVfG/nXp2/LbLx1fOkjVbBUTlLRNotcjJ4gDwcB",
+	"iSCUtdQmywrN8Qr5TLvMlRSwTPwmkioFwiHCvh8RzhPvLY3AdS8fptSTgHCEg0CJMOu+UF+uOpgNnr72",
+	"O/iX+e7o70fem+U56V2IfzaajRkN/VT7stTjKZO6giR64B680f9VrsqjPvEHo5Uc4jHYoGSMpMQPzxp3",
+	"180GW4YkGqiX40Gn++rk2e7zF3unL/d/+vng1eunb98dnv9ydHFZvFryN+WhV7DSY7d3NSW3NestUJba",
+	"gKoIsTrY13LsndmjMseCPBA5WxZZkTvOQic/sDe41LLVpKOIpZmS0BzPCEdUIM7a6B25IREi84VQorRO",
+	"fMws7H1yhHe5qNidfZYFspbfWEs+hn+kJ7L+0oFEhO1vGo9u8qrMxqy7a6/18Tl2Tj5aTk7vHhVIufkM",
+	"c0hpXs24yCaajduWHN26wRHoZPJn5s0n52cqYGU+eKufYs3uDeXCzQ3AH8rGyIzUORe8jU7Ud/KwRwTx",
+	"KYuEJCU4WDh6LmgQoKnUuzAKya0wfqrcRTIEsBEluAgg59PdzCmbOXGYybrjTAnRuWsJUShGiLM3o7gH",
+	"Nr+qTAJ5AYOjzK2s+pk0fJO8BflLyYn1XamXc2LvT/rapj1194YF7i2SE1CcMbEivuNICThpPoqIBSig",
+	"XEiOoZRveWkhQ0f+TomSkEVoypYoxFHEllriaF1audjm8Ac/RpwQNDzxgtPxmHhimJM/HvUjuDbdThv+",
+	"f+dQrseLCBbEH4BWorNNWp3uVeew3+n0O512p9P5ZyOvcMpHw1uk/kZCeflAxGAvWCdjmllzs9+wU5Ty",
+	"Qg5E2LVtOCzwai4Pr/UD0BcNPbrAQaPf+AE0es7iyMs6VlSoFfQpZTDJnWAjTqIb4g8y34Ml1eg3IoJ9",
+	"uGzxwl+3M912b7/zz6LY1PtckJxKbyCp5qAIhHIV7wWu0peaQ22Z8Zz6Ti5hH2mFbisN5rw1URHEs4be",
+	"pVRQeckUUdr6c/3p1b7FefrawIuRVwBqnUCB6eSPIqHd6pmc66F3GdKuXPZ5MvbOvgOVv7swQ+/se1Ll",
+	"utDj7uzrtP4X6i2XanTuVtU5fZeqkvNZaRq0983aivQQMkfc1Bc1S/zJujK3KDNra7tKxMFz+CVYp74P",
+	"Ga84OLd4hE6wyvEHyPeULCHHt/N89kF55ENxr4CMBWKx2I6Bpalg+51auWB/cH71EJwk3ZM98AvoP7q1",
+	"9ufPwHZyF3urS1xyAY3+6PQHQbjJMpWaiAptsRPfmPeENxEGEpf/Bfs68xMMkeqsVQkWMVwPnRmrHirN",
+	"QtvYmZHVwIS89NsaSlsF36qy5OXTgTUpB2s9e0gt23+2ek1Wl/oNyWcnyauSjy7UO5O/L/XL0wEsO+CF",
+	"mU66zdxpIYDVN4rYjEQcLVkc+CU+RLXrFku0vBp6SyKCeerklExnvZKJIEjL0eWHZ0iaJ9qT45NIZe4b",
+	"s6BKVy26Gs1kvxTylptb2zdmdS5K9fX+IhpKIiShIKEK5BScF/cydszCMqtIplZyx04TRpqXY3BGcA/0",
+	"Sain8iYiASeQ0KhsRrgd+tPiJUPfj8H/Zi6XunJP9Hg5SGfCUmkktdGZkP9KsmfZDeS8zpmA2Mfk4vw5",
+	"2Ow/X12dZ3wPchaw9HDlcE/CWs/8tUUQdppAhfljBUHk2F87raOT1s+vXr99d966+p/WP6+/9A7u/qPh",
+	"nkYdH0Zg3BdNTTUCjwJtVN7fMxF8M6dE8F794WY1GEHsA+4KR3jEYtFGF5CTJc+8kJTF0YiYkJqyqMHL",
+	"a9OFsSFVrLaEMM5tiVnI3JhrEaK1pD7CoYm9NxN/qXIy81xmEZB+EMgzldJpRlYcxMvwhyF8B+Uaxuei",
+	"74wgIQ5FG+kbqG6PfomageXu9pmkD3O3BGM5vy2uTceQOsyD2SBNsrv+0u019zp3v38f8+h3jp+UEPqT",
+	"Mkq/sBQK53GbbYWj7utDbapTVDuVFrTIhUI9lbEammmivV6H3NeHJRjLSCkjniuirvMGRoLyQzOE+awP",
+	"rjY7n0PHKOAjrVg05TnDB6m/Lkm0TIMc6VpS0ayjD0m9WD62kDUu1vj5q20OtxP/GY7UmSX0nZnuMaIC",
+	"ovSQWUBuqUrGTUk4mfnDZYnexx1ZX7lOcmk2UqzfJ8xS/WRAF6VmnNlRxT9s6y0RziGzuEhi/Ck20s7F",
+	"+tvddq+9m93pvf2qoIOt59vuVkvnB8IokQcfwCLf8v7oyChSTNoEcUyYwswgz2ekMF3xYwj2pGU1Zpfk",
+	"tuXuUNZUP4dbAwb7HVChPd3ut3cj/pms8OymhHEQ9FEoWX4myG4nBckxUhUyCR9Fe2rCWvpDacdzgeeL",
+	"P60xf+e6NHOpWhR37y0LyQphjjBaTqVVG8ZKZwhBc5/joGlEaBxSkRLemJLA15n838+pFzEu2fOchiyC",
+	"oSmjiaOIhN4ql7na7e13Op1OLlXoKMOUWz9+3/kdalxVcVKnufu0THEAzum4M4naBcJP3mQ5N068iIg2",
+	"GkZkEWCPcJ31OASOYD6VxlDyhSBBoHiFtEZ0kZOfswISS3FgQi73CbP4lEuyTW3kKZWH2Dga7742UReQ",
+	"vr/Me3+/ebc3O/98dCF233iHH30rfXpKvBmLRWODhADbL9zTrgmVfKDULMnTfpDseX1Mx6omznHBplII",
+	"zIPurps6F1gaUoLekEZF1Kb3cFGb3JF9uWcERkX3BuDGqXqGGgu+lq8cvElpq2jFm+9UugdHERnHnPg6",
+	"swlC+IiEagjUolp+CcsvsrnzVNF3oQAbc2kVxZGU3RH2BIkS7qIvcoa16OthayQOjlHDY2JpYwHmYiA3",
+	"od6PPnCS+dUGe2A04trVdNnckHU/g0wRo13mOdxmummGa272083jTRG5YbONNtH8InWxVc/vQv3mQv3k",
+	"LuV6dV0k8BTlSHXwBc3eaj0Dhn7FQFuzsdTZrQOTQ1vjWJ0ZsY6QnZVPpDOMcmE3tc/NHCO2eFQzKRQB",
+	"DvEAkTrY53sE62Zk1UZDs7Ih0t56btLalXkFnkmVTo4FCohkZNLM0v7OCDAYVDKIFBfSKCERsTw6KKBz",
+	"qiEAtJ9vRlYcfT/kxIsjKlbtOb6Fa4gnZPikiYYp1x2Ce5QQX7Lp0EcBJRy0IGoydyakQntp9Dq77U67",
+	"291td3Z6e3Ivba4uhexTI2Q7WW3mXtrHV1A4qtWA7Lm/jNgcLZPzmem80RFBksEn1pfOFV3ByMe3w+6h",
+	"bdzDhNtYsH8doZYy7HxAhXG4O/LuJQSEfDoeK1tnCGc+BC+rdX/a6CTF5lAPl6O5NDZxkD6Jo3nMhXZY",
+	"hURSSSjVJI+FIaQT1s4EzYqQNdQgVwuqT9Ujn0UsnkzFpRqc58/lXhYjstekAR9rVVBeB5U6+Jqs5DZf",
+	"vnjNHbnAbivFsvfcnuQ19l6NqAiMe8zAiDI8v1FsxKG4lNa6AiVjqc3D8KYiU130mokjSLMWUdG3TGX4",
+	"5ZjFoQ+xg3gUqPJ24wEPCJ4Rv27yrjo8/ZN0HUxsLo6Hk0gKAwW4NOxDvqTy1k8JYoGyYSaMcMRCJLUc",
+	"CAlig9Z0cDg9NsIbDTt82M5wgD4iyi9oQNkgvzr1mYYsJDr2T+yhkvoSX4neVBXzzAlce/aNfqO7Py/a",
+	"p5uz2+xTK9hunCadb8tSSghTMbIt3LQ4Ea8qVpXh24UdfHD9QIUPfmhc3yNFSql4yjXbTLUuxi3CgOIR",
+	"oIpcFpUmo/nj6w/b0Jba7/W4W9ZO2JByU3kj75E1lstaSpdr14avW+89ckQztPNNvMGGQp3V5n/MHXfo",
+	"G1b2pr2l5fLtMuFKbk1EcS1bG1G/sLURdDllS8lIPJJ4tHUOiVBFPD5BVLTRaehzUwkGtguP503EmRom",
+	"xRxHHg6l3q/E4WhlIsl5lYcPTv9+8vb8zWlH/7er/9vT/93V/93Lq0E8owbt9ppHB+vUoEsjNx2FzThE",
+	"yqFqnHkBEQbiwqTBGIerZW8rvqCqZUFdcEeylbPrIcJxUJVs2cJJVR3YARB+y0Xf5HpKgm+pc1PfnKqI",
+	"25/S9vsTOX+/YsxuC1Pz/5LdWK6tfeDlOTfGdgBKkJcuwFykajRGcxrGgqAAC0cRnEl1rZeTkGWjqQPq",
+	"qbOSe/PEbAejvCERJAcqhmMGnml1XipxNCDHKq9QFVdyLlX8RcQE81jA0fD8w7NhEw0v1X/enrw7+elU",
+	"EcaL08vnF2fPTrNFWVr3dNRYL6hXBiij6+3yr88cTUkmTEXptVgjfz9SMS2VwWAV2SFWy2iUJib1psoN",
+	"KfeOgxBWXAO9Dy1V2CAYjJRtoRI7hfkBGE/HaKgeO9RiPkzrbP8KwD5EAFaf8aaqy1+B278Ct38Fbv8K",
+	"3P67Bm5LRB+oRl5A5bMA/Q7EnzYGlC7nlGxA9HZiau/QQeV/5HCxK8ird+mPGe2NfSpOPMGiKzdyzpRJ",
+	"I1lacjjU+h+DxHmplQPDkobAcspQFIdKI9RZ+7YdHXPA5dbfDHQ+v1xpgnHBV1yQeZL1yiK3WS3nW1Fh",
+	"5ens6GyBmV3OA3CVpY8/vSFhSexEZc6DasbZnEB8wKc+uLkjSgoZb57+rTqdK50LDzjUSimJebRe11Fj",
+	"9UT1NlYpa/WVOrOP1u7AtMiNuA9ggb7Y6ruI/LaJOpemaecNHBxNiH6mYIv1z9SD9b6ZIoRtlSlPlFOb",
+	"NDB8iHVgXmUkjZMbxBGP+YKE/pWOgIQ+igiP50R9kJX+WfKxc/Nx6/O17RDrNA923f6wlOiKHQKS2Iwc",
+	"k0PGqiLQkhcZKKy1PDrLfORvx4JEgynmU63Evh+DZr9W4ZxiGv4sfyI1dUdlq1UsoRgfgtdYTQba6I32",
+	"ACeOBsrRBGBr7po29OcGWkF9ya4wCR9w2Zc/n7R6+we5VWvow3TZQLI/nV6BLckhrPnq8v27JB14FOBw",
+	"xps6l5mzSEBsVH+rRE9TVQ43EQn9BaNS4ENCjdRvY054fmsFuArlpQnN9m5jIni1FK6stJDKuN7imhtb",
+	"S6NORMa9oTYWkhOymCeUkEO8xDzptUPkCxEN0ThioTCa1ViHW6ElirsitiQS/pz5ad22QlRsJncBWBwI",
+	"zWOd5m2pAhPAeeJaocNlOGK2SChnQFY3FscTtoDjkM8LXRVz75JsfvleueHyUqSAuioynYaGTH2hJHBw",
+	"Zqe3SdOzBrmysQwP9hpV6IWbliVt5AK0RGb5nqfN1NLnVsvXkle5ERBf07DqdSDZCk99CPUblGBLKFmi",
+	"sGlEe3b+FoO5n2Jt2ELxaOW35hLnqqUrdS9L/suxm1RLJ5OqTg/C6RSlCCBLQFE1jOVeeUGpkv2NcoPk",
+	"BP6HRHRMyzoOvo+Fx0wfBvBSttFwSrAPHtYli8QUzQhZ0HDS1xkwt0INNDHQCb0B9pkHrrlR7SC7vSY0",
+	"LILGkMDvG0fjwwO/c9g9PNzznvoH+0e4NyYYd7z9fex3uvt4dzTeG3dHvVFndNjreX533z/wuvujzrjT",
+	"wZ3Dhs3wuj0pvkKBPZHWTGVODZAoQmcYSnNHfWVVhy1FrWD7UI7AdxpOpOWzjJjqd1dgfUV2Z1Zf2kdG",
+	"s9il5KqwnTpDF0dGyqzUl8uICkHCmu81O10t+OVAa+dcqBZaQJYYBJI+Ip1mFZEaMJPqTcnerKfY1dbB",
+	"ZEmaI8Kpn6iAVJInJ8E4R6KzkC3DRv/XYpKP/qZwegT7IKcIjgJKIp0eUD/Oa+/8ujwKd4wuFuw0ND5n",
+	"96Ek1jpc6Bu4+8RHPpvLXRgRedk5uDE4nYQQk5RUNwU91eAPHKOhVFqHcPOBFudSNbC9DPL7RrNxQ8kS",
+	"THWf3JBA7mCj2RjRIJAE4HI8PGP+6jT0mC//dt6OoZy+4j6a8tEJ4oJFxEeqOQdHw1iMD4e2DYORILei",
+	"iYYjzMnBXua7EFw4ESwS7p5JMkhd0hkfjhhLDqMe5F5EJvvN4YTXCZNsjFYsjhBbAsgCmjOVg6E1KxJw",
+	"AnkC+RJsyXawT6B0AMLDI+AJUxz58jGTWGpLmKNu7xBFOPSllkYF78sjXLLI500UkQURcHegKNOwS65A",
+	"a0OW6bs05AEfDA2GSjFOZ7OeBeZcvsPhwLQq63d7ZaX1/7Xzt3YLElq6vUO39E4NkyLAtjH45BRxEKgi",
+	"VLiSONSc22SNTC0zAnZVGxH5gMO9ZZG90E7rCLfG118O9tatTTPpDdjblUo+JYl80gJb3mp97ZGg83xm",
+	"5KMJ3Cy73NjctO2VjQyJnExJnqNNXpdMgWBf0S44v9mTN+Ps/OYgxcuAepyQiCWLZpJgnp+9uJAW0bzM",
+	"HIGSmGy8ajdzE3oF+jhpvcStcbt//aXX3D26+37HtF3cvXvyo5toAkznz1moqIWXk07FCcjHWIl8OctY",
+	"fmsyCFUHJ+A9gG+s5Clvo/eS7AKqi5hgwLig+qk5RGTMd6Q+wnfm0K4Wtsmebq/jOi57lmXJKJ4cZHgj",
+	"HNuULSW71x9NaKhhXoY/DOUFoYIjEvoGnRs+DbQlm55rRBasj7052TEB+/4Ple1MHcdFSSies3BMHTLu",
+	"gmB/BdIKTG25jSqClNvEMQ3IQKcPTEkQsDafQkcLLnAQqOSEAIeTGE/AdRrQand1HAKiPLKep0TVAGKC",
+	"UxYAbl7jH+8/XAxOzs8Gr0//Mbg8fX5xeiWHhnSx0NkBMfUI4kSqDvJZ6Dv4z3efwqJX2VpIZeN32Jak",
+	"8Xt6MJKA2hPmuhzJhhRdPfM5Dn1usjtnWh+EzUaROgYI5zjdMOneVt0q+bw3ZvT9PGNwQiULUeuI4tBA",
+	"ChYDho6zdCHLwS7TMFGR9cHCbqjoMBqtrBB9BvtQ5fOoLyN5l3xG0kydVGNID89NTcXZG/JyTVlBUywi",
+	"NonwXF9t44ltKmwgjf8E8l9VJ6ExDQLiIxpWWye5tOTk9JsW/abEpk4qnbNz753CKEstDv4md1fTaHIj",
+	"LOAdraTCXfgXvsEtA3Jn/p5ECwierMQU/Dqhap0n+YNLl33OfHLpjAMmMQWdJL2cEtWSOILThjiK9txR",
+	"jsBiyrsAsj1dSqta1rVSUbhlclMw8phPoIAnW0IDvVPKW6scHuzVaKiaASNN5+U8Qyvzx9EqHiIDST5c",
+	"DNUeGqZrtFI5hs8wp56RRXPlXsVhmuv8HZf/VQXBdmjXn9MwZ2wlFtg6q+s54+INDYnbExbQMPGJy6e0",
+	"0VD+B48CAnbY8LcYQ3X3EAXytIemkdewqY0F4Nio00bDOKRisIioRwYKEsZk6iH4EBLv53KmLBTTAkBM",
+	"U34wVD9fkGioYGTaaIgBvMZ+pLJPJHXwuTQEeDznx2bgUL8nRaKBuCOT8/R1BcAUB2OEl3iljLHPJGJN",
+	"sDohtC6fki/UwhpBp3HYaTQbmSnBhxrMxuwd6InmQ7NlgJhlPpwTAeLW/GIAc1XYamoHMsPNMTT6jd3k",
+	"Q/mTRh/+M9ib6Q8yJ9DoN/bU6GLAN8EEWuvHVKPuCmuu+7N0R6pS6uJQ6GZHyX7V/onezYL0xAIHbBIT",
+	"xT40xcHgrJgqnkI+/qxN2HXRZ+vkak88PdfaP1Gn7lSOrduqqLgJOuZohQrqbko0xYBEkYrqnXaOlapD",
+	"0RO2lmqdsEUf9v655pCnQPN3CZvmgpdaEKoyEnlyUBsNBRM4AMaSYxw5DgWMhHKrRTqRrMcMM/zH/C1Z",
+	"a56NyM0LiCADMQU/UkWOi35xo9/4cPkC1JEQB4mXAFpdZh+QA2GAKUCU/c/Pv65BjLMIXjTw6US+Dkzs",
+	"AIfK5FkE4WAckZSWRozN9Fej2UBu1KBzBL3FzL51O659A4pQm1WsAS0cYb14fnqYFTfdjLtLzrtQjyTP",
+	"X2pGATEFf5KepXngzuhVlFJvnppm6mZTG+3CEeVyHFd+JS/gcytXBZT6hFEndzFzjXrrNL5dS9vruKIk",
+	"CblUxNwCHJqMhQwpVXVqpB55xthM/VYSWr1t1yS3FaPVPW+hQWpCZq79T1efX1azSNeG/AxJmDm6+a0S",
+	"T64CERa2QjLBUIRYijKoGpTuHiI102OAaZACCY2Ih6UiPYrYkpOIo4BxoochPGI3BPX+d383j0xawBY8",
+	"zEIX10UWfG5d25wX8fI92ut1n4JukX294tY5J/j1lxK94Tk0unebFCeIKxvcKuVoo2d203zVCkrpxLoC",
+	"BySVh0Pl69eZUPnETei8D/aXlifb1cm8YWwG+Ea6LImb/MqI1WgIJTciXixYJIrlKvqB/Yhgv6ELVtQf",
+	"17kGTxU5j3rmxeBwsgOFvsUAsq2RG6aYIwoFxhxR0ADkv0x37yK3/ZrlINUcSdLVBRlvWaKQq3p3hYIF",
+	"mkQ43KBccX3fpG1SoB6qs1AhW91efjOll60zZtKrfp9OQSwgxwmuuaRHVR5sEr1Emm6rnDVYh4xGNttw",
+	"g35vcxnvih3/tiXnPySF5oL1m8E2uBCXqpEPUjqpTmJKx6Y4R+DOMafNQsIfJqvJklTfJqspncADoA4c",
+	"QxR5OWUqzgW5mXIXk7/kZbPBNOQ9CgsINLmLkrsZVdADf92VzF0pnPiL7P7kgRlIEtEAT4fUVLOq2Huo",
+	"gDYWxZKMkO6qbOmG+3Kqtrb2v58+3XY6rU+fbrsvP326ffry+gen5mZvr0v1lex5zCK0IGwREMjRKOaf",
+	"NOXHKg0d6XJo0zPcKhePmB+bPM76bQ3ShfQ6aiHfuxbnGFcSjn4ByURlC1apRsdImltRiNWtVPxHySYa",
+	"oduw1XKE1fW/2h6YMpmoazaovpfV463CEOvfLfDTde+sb5/8+OlT+8l/6U+u1451Lz0uAxD4mcXyGBUI",
+	"Am8iruIXTeXt1n+pHaBc4c41EY+9KcIcDZ/2psMmGnanu525/Md+pzPnwzY6gdCL8naDTs9NnjrPR4wb",
+	"T3vTXCZCZ00mwvcm6+DobvrkR+uveeYvnv2Ol5DE6RxTh5PiLaaBCRIdI8k4cET8pLIiIhOd0uRhnruz",
+	"2Mf/vYYe9rLpRgWK5/9doPAv3ebB3t1/l3/bPTy6K1/dc5AX26XtoLm1Efkgmdq6zIJZNHFgwJk9XseJ",
+	"1UEUAlrwqUuYwvgPoc+2WBgL/MzCkswrcLTrbjRED4EOGlYlUt4n6st57Y1fH93+0pv/z9PRVTe8OPQ+",
+	"7n+WAx1bJGnC4ZfziTuQWbTPS95lUdnB3jq2Cpk8wEbcvWLufVxNtRznqZkaJJcEh4xiXZNsYAsT4BqN",
+	"K1NUAiFsXLSB9Yvkg/bbtw5Yz27vKfST7vYPO4dd10ZMhVi4+vtwgj5cvElKB0/Oz7JPlr/r7+xkXtBx",
+	"F8zoCLg7v0SnKRgilbJ4Ty8FKFauyzxi7QKPDp8eVOYRWOF4HYmH9btO8SUlgX8aRSxyK/c0XMRpInqS",
+	"fV6H5C8VvCkP8YwMJHN1XAAWiwEbDyJga45t9YlwMvVs8jdkD7OlZOIL6KyBIjqZ5kTTbzGJVf+gzrGV",
+	"pYW68md2Jnv6dkjsLL78HIskqRP2p4+Gkrql0FRl5b92rtuWjvtr91p+91tMolUbDBNOP8PwKcE+idpn",
+	"49ZbLLzp0DXlyuNW09RXNdkz52mr6LNDZQqC5JA1VLdq3qbKEQzSj2ljRpZJq7erNEMniYjD9WdhsHJg",
+	"MOka9AqedMZ5THyNaKvamVX84ic5yNgX98h+Uuuq8TtVO2zc6xotae0P5CA1w9wBpu8sNJbOt3Qz++c6",
+	"3Z/MPuXVYS+DiZl3v0YM+x7mwkCc6dEDjdCSfFzbK4v9gWpcBxpD9il6pxr/+eLNL/9p0kXgogdEznew",
+	"iJggugbcKfWNW3cSVZTNBXhEAkl0yhwc0HAwDiRfAGsF7BV8O4iIdzMQCw5RGu18MvOqymUEDbrRlzum",
+	"wh3K7yYi7aUP8ApM8X15h3uQGSxfKQX4fAF1SQdNeamxIJMV2B6KZqjpaWzX6n8lMCOLHBxpRbqZI0eY",
+	"z6wukIY/EOxNS3zReaJy6AwhUgeevETzWJVSNyFJV+OHc3dnSLWSvbwg2H+jhpeRrCOXLiAIaB9hBD8h",
+	"NiQSBEr2OkfuJT2mPx5WZMCJ9E1Z+4M3alTxNhUsLh2AQVOscp3i1AmMvVnIlgHxJ8RvKgrC3hSBpMuX",
+	"l2UDqjqGX1Xjm73TpVPD2jg2ibmAohkRj9Ab4h+jDvhIoOuFaYCqUws3maAz7lvHXfZQwkwzqBovA/eU",
+	"YjqafVX+BHqVbl0s/g0xgnIiVrvC1V4VOVXTYolme7KsI38hckSYj+Xo2+ZmIPdHGYKzuUdUJ6csoCFs",
+	"TLa1zDCVeEN3/CYVoeuFZF4e3lUJJNX+XWsTjyyf1rzr/uLqkYSPnnNJ2OHbCKMHkC96WVpx+0PLGz3V",
+	"8mn+iWTP1xAgdXvB5G/BpiE3aZSa3BA00UjqCpdyoWMChhO10Qt1jH2DU6nrO9AQDJdh4ma0u0O7rKua",
+	"5k/Oy1pHSU7xdzMLgWwkvQx5t/2ILRYq56Z4pWvZrRcE+3I+WfvVfTwu/I1sR4YCBEelHWc5POXYDSA4",
+	"YEpvcEmR9xhHFr+mHI3IlIb+sa4nMLli+QR8PmDj9Raw9ldYMjCQc2jsVhqUCRbuF+sn2gskP/TYfE6F",
+	"1APYeMyhDG6vm3m+ZEfpd7qSNf2kY57X6HfurlN61PjMrnZkar0bNOXYiMEE6nRqppzfx6+TNK2oFU0G",
+	"Ypekc+dARVhTs2X8NHJdTb15yctLuVp1cgUMe8T+Ucp39G2SKVKCcHfgz2qkwHKbaaoRVBCaRDjVmQfB",
+	"2QOPXkRkTG9NR5wL5s2IePsLigj4UFTKolZ/ipUY6vJu17z/S7fZ7XTW8KX3kbM2cjimYya17YDeSKXS",
+	"wnnnpgeAYfxqP76fXJw/f4JYpLQa9L1x/z+BwSqnWXersCu5Mgq5fKuzbMuS1FvkuEzxYkFCk1iN0RjT",
+	"gPhmdStLznYPErHVRB6k1zRRt8PRboej7hz15mh3jvbmaH+ODubo6RwdztHRHHU7c9TrzNFuZ466U9Sb",
+	"Fm+CccTlt1oShg9oF21kud762ukN0HosnBAumshn8UjSQ1vPTYFkJPqkWZDKeAJAvogsCN4gf8VugJVm",
+	"rxzsOfLZMzZTIZVdTYUSboMQJiTDSNIcVFogLWWBKO0mcwO6B1UKZyXcWuLZrFIwRLS6NIPLlYsHafDy",
+	"TlWT+optallvvhyC8qq7r1sG2lDzCYV5bTWqL4SQc1YkTKlG9tWf1+v6b+xD/cst+hVN023MxgKbMC2g",
+	"VXZYeWaY1aMsYjdUMgK+gJ5a0CaPhR5BGF39/UqunUU+DCMG8yAnXZJ3rSWtNF9NTvxWrEOj0DcwfX9W",
+	"NRko6IuWN8VBQCTjyiYpFfEib8XgBgcxKU+2VDArLPDz3cPgTWqNrRsLxu9v83E0mXz2x/PPYvlbL5iF",
+	"4XLS2xULNlrdkr3d2DURgwW2rftW77W1gfbirtdQxLk+ZwdNhOj9goRnL9BzlZeS0gQWFtKECtJ+x3US",
+	"pYLap3m4ARwLNiBh2sDDKo7H3kwKmpAEg4BNWCwGcUR1kgnv7+yozbYPc+emu4NjMd3hnO1Yv2+p3ytI",
+	"BaLD1eawJNNnUMhaO2QL26pMTEPOuUTIlGKryS+ltnvRj7RPc+6TKeYDvWLTDkF9AeunfoUngXIegy/a",
+	"7HjAJjTMTd8UIAg8Hid9BPACOEAykYj4NCLehifo4SCQp5jHYd8WKj1Pa1VQoDZ03105QRabPqGITCgX",
+	"6krYbDNtSbicMiWT53KfNFQv5SDl4N+upPV7kX6Bu1h3oaKPCfU9BYKifANbRI7NjSkU44UIB4spHhFB",
+	"PRykxnktGyAnvxzmeKkmd664kodDw5kKmJiWUuS4SKUIgpSjGVmIJuIEByRpt61SfQTTrZvd76k+izyD",
+	"Vidibmr1OZ6pkfdpfJNebods0H0fsSRqNStV1KjQcaSl10YfdS4xFU01npuixxpHkWUlG9y9rW6SxYIe",
+	"BPT7ASve9Jnb99hFqOnlaxY4YHo/Cmeb2+hS7rd13DVPyPcIwVL9qOSoq6vs6qsh6zWGLE9o6PZqrffv",
+	"3vwjoyhk1IOioN5c0j64dNteGqzniwpx1WFBTPANyWHYY92i3qDroddkITQfbbo4aAXE6X63t87/CGUz",
+	"rU+fbp+eliSEl8otJXES41/puN/xTG494W10Ks1Skzpr1Pn6Pq6MFZR6uXqdR5N0X0WSuIsrHQytDuM4",
+	"c3YQyHGEQhitUvm1CEWO3SCMlp9gdbQi/4tHDFwUDLxvE8PIT+NBfJVZdwUXeGXq1xT8qfrEvoWuyHNd",
+	"H+QfleEqmWi6q4dxEABvDfM9QGqzzHxP579Y6B+DhRYvFYAxuywTOgmJjw72WiMqijAu90dtyQMq97KF",
+	"ua0f87gt3cMS3Jaz8IaKknrNE0Ubqp0yn3EFCcYZKAUKJx/SPOTy8pGGmq4dU7Y2ibBHcsWMdn/V9BmH",
+	"hWco50p4U+FckQuFhqB1OpkFzMOq3jZs5EBUtMJqA0xyyR+qlmr6/y5I6KvI7ZZwLNjzyGIzf0Dyk1Gl",
+	"D/sDN0bu5m6HTer5tumfW8NcT8hZG+rWqVciUoUeXeBA55xrAqgIrqhR2/Z9rSHGjPRKSKzeTtXqi5pu",
+	"VtIb9SHsZVOaqU1e06VU72jmTNJ1ZchheyM3WdEJUPym5i38CLBpafKkoga4KW1sg0BhlIWiHjsG+P2l",
+	"aUTSRFiggGAuULdjwSUcQyNSjWmjGjrC+LQyEE7BrrjesIFF19mXv4YCm56SW41VD1l/vvdxXyQPgUa2",
+	"puh1qvq2JXWGmk+XlKK7BFZBMtyrPn0LHlSbn5QUU8MD1u+70/pLvi2afVVi2Tb7wpuNzL7krTUMvnSG",
+	"j2jqparUNzLy0h1hbPZhsQVeQXo3oOfAlC2Lu/LV7vj78dgVEf1oXFsKQ15hdsHzFDat4muCbXBz66qa",
+	"U8yThtVmEx36oFWkK/9d0T5RDdbexlM1L/RG+PdlH5vrV5nluSAibF4pWafphSWgLxZZCCTwjCjgP06g",
+	"ulyKIfmnkSklUYYNVKHtSqDtXd7edWaXQtuPLGg99lZmjmI9yV8avc2dD55RTBDN9ORK7Qqj7ScvdjQ4",
+	"bzZuW/KXrRscQWaqfEQ6j/PkYXmVCh6bfnhqXpBZxpVhEY7GGuqiGjdRONONqXIKVyoWeEAH2dTVvRKA",
+	"0LQq32HKjiPCp0nLAQ0AyrXfxsH6N+rvnPqGqn+hW6I5VWf9HBeNvFrOXMvSDny5pu8vXj5HT/e7T5/k",
+	"oy3BRHIW/8XlCajWN/BXb3+/e9RoNmYq078r/wnA0+9fn0ulG8q1OQVSafQb3e5v/zj5x+vb59H4fy4H",
+	"T69WH3/5+f3k6dS7OccL+jaIlmcYn3s/f7hgDpM1mLhAHSYsomI6dzZqgWkWajXi6IY4hzsuzanOmXWO",
+	"n7ka4b6Gliju8WLlHi9H9tHw9PmwiYbvX58PJcMbXlyeDJ3PcdyKt8yPg5g7h8MpFDduiVccDTmduF9y",
+	"66pyYZFPQyzc27fa8Bc54p0B9c4AtF6etZp4CRk7fJPvoDGhTvfWDfAFBQ/ZjKx48XrKT2srZvLqVNVJ",
+	"wANdE35NVhZ0nyPcFvrHJgVRhd6hCOYYKRO2mfRX14mh0JbPTnleREwwjwX8GAWMzWyWfv7hWaPZuIT/",
+	"fXvy7uSn00az8eL08vnF2bNTZzr8myQntKz7Wd6g2wbPL0eOAs0ZF2i3hxaYRryNXpMVR3MsvCkaZtpC",
+	"tBWIXO9u2ESQg8UViiTWj+j2Du2Ok+gEnZ9cPf/ZpDarcgMFjj3H+Vo2QfC80W+YtmSOZmq7PccBvyF4",
+	"diHPb1Gi9ERkwSKFKCe1mxCaQHJ5A3XmsZRgpvMPttJScLgaMX/1HS/0flMJqyW9eNOvSy6+/JVLjSrA",
+	"LOnnXJeuGjBsN7WhuRVhlpsyZnHoS4muZJHuEAhwkzBGqukc2i8eJwctSAg565LiiY+wKJzlLTRRg1dJ",
+	"Nvs39KnBAz7QEf+O/m9X/7en/7ur/7v3qVGUQuqhzh5O8B575jhSqxIpAqFpVqEMjjFV6fU2GNr+/u5B",
+	"hYukoE/eusX9G3pDLkkJ01ERBoVZCz4Ln9zQAuCqVtal7D7qtTvtXrv7VCWlTEkoqFfLQV/XkW9KdXTM",
+	"qmhQ6Q4SLt89J7wKKoeLQcxd0zjqd+3nZTz1G5lhpc743BtiTqIBnsBaG2/ZZxoEeGe/3UHf/73bPUZv",
+	"aBjfotvDg8HB3hOHImTOpKzBv9AJz/JijcgkhoasOQzQzHHmwPgKvLp43DX7cGzs/U9IwFHFAbwRMOwk",
+	"9RMukIfnxKjhbpvwMeID+koZXBmbrOq9Yhs//1YG66ae+CxllvpMdKBRcjrdKRB5WHUALLb/rqTvYt/P",
+	"iv7mfsY7kplzM7kcKSnlzshBzQ8TN7C4bbUz0RqcehN14+EHgQ+3ef+38SS+STzPuWIv3ZRRbsMc00AV",
+	"sZr+TypNz1ZgIXr6eepWVSGp8UKxg60yUezstgU0qcoKQJ02qXepQVavpqOfPPqevrr88Pms+46+OmqT",
+	"3U7b6wWOnqzZX7u0BjVCeTRyqkD3YPdwbzNVIPM+16G8xTR4vha9NQsoe6z6QOpefmMWoW4nBV8eS3tF",
+	"RDTXe6uxd9Q7BMGSA3K9/lLih39bNiHJVqI2GoJnTBctqpDGENAXTQoipBQ00VBjBw6or7+H/vRY+Wsw",
+	"R4Ui6C+NEQU3FW/0f71ubpx0UMRPBlVhw+QA7bg98XGxG4RiddlmEMuICpJtzdJLvMiQFbyxB1kdieSl",
+	"je2rNZLd38TxlR5AqcRRdAAuY90iG2wFHKXYu2q1TTRaqc4C5qltdJJ2CYX4XFLUBw1AQ2Z1BpVfGNR4",
+	"07ijFrt9Sy6gItLBah87BaJGMppc6nYpCdUVfDqbh0UAAEy9JEjcduAKFPs4VnZJsI5/jlfIZ8bvq0x4",
+	"c+wYKGJ420qfOMycXsqdrK4RrujzA/TIefxIBEyyZjLKlRz8QHkZ8OKknMHWwnTMItvFp4YqZd1/p8DS",
+	"F2sD4sDAGLJ8oahObW4Z1KNVYD6qr8ex4jW6P6iuF1sqzAgOWW84pOEkzUtMiLWaKmtSmO5GBZDNdcZf",
+	"wsCCF0hn4cCX1R113j5Mx5iCfC+oZlqEfp42auT+PnrGzZ1zK+Yjd68+zTeXU4ZGJGDhJMGscFa7fDW9",
+	"RNpKnE7CAQ0rxH9ObVmnimypT3x70ZlmMhY2pt6E6grQWtLysWXRQ2buaRERFcq0N7Gp1fWpNqfVuEfM",
+	"y9H3+NtY0urlD1FukYshVOaabZ0NVpoFpmE4nP5owSLim5hW3kpj/qrRb0xJEDCpMzB/NSChxyDDoN+I",
+	"xfgQPo7CShap4n6/KkC4VrfT6QJquXqtMpeevgRAD8D16J0cqb+s/2s0G1l0ulyQIMIeEMnIU43HFRqd",
+	"3CIDVyMo5Et0mg1OP5PBaCXkn/vNhtqFdYvYg7bJAIenr1WjiHJXQN+B/XPZ2PIb0J+HmU0dQnjKGejN",
+	"bf568njG/NWpGXtnHVE9/gnDp8zFAIy7W/NRTsJCxXCvs9vutLvd3fbT/n6v291zRyIBTWqDSRUix5X6",
+	"mqGuibt/wVsb7cy55zZ5Fivn0lJNtQtQqIlovnNVNVUX3mvIvDZ+YSFWURlBVm6uigCxFMQofXbTDvfm",
+	"437Z25eL30LAusCW9BXN7+wvgDanim8yb+msgwM62N/f3a8GA8qxAle+FhsLEppQjqZT4iM8wTlUlrXz",
+	"6XX3nu4d7h7sPa2alM2LiiBd8rzMbTPVvMkM9h9oBin7q9nM24V9eoUnzlt0DzBYW7pZlzFtX6JIKLkx",
+	"ik0WRFVmjzUnyVyaImWkPNPenjXC9XmAXeHB1zT1sydwi2Cbap+odriH8hgDA2sO0gXgBZWciXDIsafu",
+	"tNMnrydRrbSZOTSNR0fB1ekZKkjYNjpR4zVOF58yadpHiMwXYgX+YC5oEOgUECS1MaSrJu+n7yk15Vsp",
+	"fPD20owSBfRsJwBBq0KgjRwzvJ9ak2ou1WoJ6FZVakiFGMtSZ/tBBFJN1n5Pdr4537pfP6V6LKgWu7gk",
+	"ob9xAo85ooLWmOmhINXyYRsNM+qPjsywEL08e/lewXLyJloqOCWrP9cxGqa6WfqrF6dvTv6hfyb5w9XF",
+	"ybvLk+dXZ+/faQRzlUAespTNGQ9buUXhtgrW6vVZHfwhVW67uHv/qLfXOXxoNXx7pbeQvgpHPaYaLd5w",
+	"pNGqxP1ubXBVadj69rru2vW0XNzK1NtQDy9BIeYCr6D7cVQwNBRiLolaTzfpbVnMlXSv6d9Kp/4IcIPw",
+	"ZQol09fGS6SgahnjhFdw5d0qllymGYJPmcej5ONc9Do1qjegzt9rkWeOiQOHcHLmMT5ZYipcCZw615CB",
+	"6kMWKpNQ5/Lly5V0jIOGjf4u4JMSMWW+7p0uFlrZvCHRamCaoM7HeJDOUWXiyc9MBgQP5rUTKB3VR9aM",
+	"HKhD0LxZHo/CpJSGD4tmFZRwVAMa1qy7rvo3xm/hJ05bPrNDFfm1yWno5hiFDDVrb11eYq4y3kyuptaU",
+	"rfOvTqzPzNd+YdM+jnSTSgjSnTZySW8N1ETig7ASrFiE8GIBRYC8jT4muSQ5N83h085hb5N8ETmdcEyj",
+	"+Rb1iQr6vNCoNemOrGdT2vW4gnBgn/JnUNpiOF1J2V0fY0+wqKkrGtRthdlzRMdaXxLJspy2j3pEjbm/",
+	"VAPvcnyh/sW50D9Tm1BRL6GnVXhZyT4BEs98fWpikfSkKskhLWSqINGl3vXLhfP8a8bYwJaS12htJE0H",
+	"x86nLASdXCzk5AZxFMiFqb/6OzuSD+9cAkhdPxe0+1GllP/t1bPLj//YfXF++vP5693zv5/n//4Udzq9",
+	"AwVh8zf1qHwac4J2V/Ws9LZpAfHVQnfVwbiEQFVEbhswTPsQnIIVoPM5wtAzWwWfLWJ5kIhcGQgUvH8K",
+	"nftN/UeInmFOdnvt8kyVmlv2eEkgCWalvbnbR/wSJuRGa5ViT/GNJGVU5QgWuhQYnrpZa9+t7na2YuBB",
+	"rk+5TDCZ8EliyUO1it34Am6T+77Fpd0qXf6PcTfSY7z/hbgHWknm3ribWRpStqm3QJVbHN4WB5Evb7J2",
+	"dO0GuWBFLjMcI48sUnnPLX1Ujt0AWSSZVY3kBTM0zV9ggf9glQAZte7hnNl5rW0gTfniQi+yGqsq+CMR",
+	"gZYghWzsbmd9m431Jr/Tv+6e51pCutI0m+taJe/EsA+YFXkt0w6fwNW5dpOENird+quHQ0S0F8225+3n",
+	"Ogz2wnvk1Ts3hOtAmoTeYli3DUNjFgRsSXypIQ9/GEL94vCHodJ9giB7YZRb/4d8rlJ3jWvk+0+ffvjd",
+	"1Tbs06cffnTjCSZt7dw6Uhzq1iycBQD20E98yOCnUwUlM7JCkLDIUUBvAEpa20ZbaPwbte4nob9gNFSN",
+	"qybRwmv0G93e03an3Wl3+4edw26jCaDRGju6v7OT+boDp6z6m2V+enT49MAI6nxbxaSRz52j57/8gJPQ",
+	"Tz4wTD9ifmyaMkdkopYAiZKN+/bml8fpiYE83FQ4fTVj4g/ddClDIGsTFZOBtdSzXDvIbXo7/aH7J2XJ",
+	"eLMJchKKb953uKDYTmqptROTyvkVm9Bnr29Rqssb0lRAFCMmpikChd21F1B5oCkjmqn4ENaA/pJff8cB",
+	"+MR9ux6w6YLe5tIe9Zml5qjM0efe1dA+vdH3b26f3OJ7KPxJn9AaXRXQUG1QNnQL+RgQcI1QSHBEUt+i",
+	"nYKfsBguIKtTMm7LOWNLmDtHz8p/7/7uf5qe6UXGut1k/x2YbJHxrSPHx2aEdRvH26LfHUeSXyLqN9Ec",
+	"+0Qq+2nAtalbhMIFUrmF6CTgTFdHg5nAxoqpIBaiUcRmJMpFTXP6qB3JUZr/9ZfDZrfEWk5mWG0tp4t5",
+	"vGz/1AD5NvlfyfsfPuffyXQ1hFBVBdW/XSfTv7Tdr8iIv61G6SrOe38Si+lpFLmCDfAd6iEiv0Y45MtC",
+	"jIGoXzZoeIMD6useXnKM/GKQfZ6c4wygARWmNrEwvpYRc+X5EPfMLl4+RwdP947kAwDCc7/ds/1EZjoa",
+	"JEeBpWcnaD6AMlWpnIY4FlMW0c/EGhWHPF4sWCTVVhg50K5Y83NVD+pyQTl2wN2VVS++OolBbYaLWWZa",
+	"rRQRCFUTO+qXdLNy9oJNm4XloWnWN6bqru2qYnUPcXXhgzZiEHZc6l57MZey+beYRKCGjyM8mZNQNBG5",
+	"xZ4IVgZQLFkQwEIo5FwVDXb3z3M1KrMWuquvv/n7KLNQeMiP/Z2dX//30yf+4//777LVLkNVse7yQSrT",
+	"Iz0SXcOdFsJu6afLIYjVg75woCa723WYalZjUzewJ+gN+ZpB8s3wsbAnABahDB1rM9CBrxS626ijRS3v",
+	"hlpE6tt4QN9CYuybOtcEdGpL6z+5NtWacDL0ETXh9BZ/G03YQJe4AwEahCwHPKKbDaWoL3ANxrnIZ4PX",
+	"j/19H/Pod46fbBIATFdbPMQF/i0mx/m6f8g9MVcX1OTk0zENNJjpSKp20ggDJEnMBZBDdmVk9Wp69i9G",
+	"R7uvZv/8+6vPZ2EnH7Hprc1LTqM17b+1Svj7eWl3kZNwlQFgvdCaP45IguCuI4HS7AR8U4UipXPYvh+a",
+	"YQOPzecsHD6BkI6YMk5SPNAEpCqBlNeaVZhU11MuhaMfe5mHTmKpTY4CMnySy/xlUUQ8+fSIEzSCHVlt",
+	"0dSks2a/noNVtkXaolyxeb/eDgLOPkdYS3GhQdoBpnRp1pAbEs1pAG0bqE9QrApJoZasKLkKb3Bd0HS6",
+	"XCUqPlCHGPut6zmOHldIx8xP33qmiw2ZB10QXXu0kTkOxVoMSnM1yF0h9bAMtuNe7RucHVoql7d9Yi3A",
+	"x9mUafdrKObZJihx5ZglVQQsZd1CqQJb5OoaLLyNcUPuTX8GJAOmWUV7a5DDwYiS64Y4uKqbasrtp5ED",
+	"C8tYiNgLDPyV/KcCk2s2cOzTBGduRIOAhhPzJwTWs3+Yn83Iynwh/2k+Vi39zDf6r/RLMOfTb9Wf5usk",
+	"fGEGpB+YIb/FTGDztVS+Mv82o7RmYLpomDH5j5PhnCVDOEs+ziHwqb+SLzNoYhY6X7MRp2t0GcnnKmRe",
+	"yDOBEPqwr4Sjdrbq9qgkutEA5smOAJYUYIqbayfVB6Njupt7qCB9szHGNCAlkwtwGb1hY755OEQjgljY",
+	"RsM5C8U0WA3GhAxVCx00pyGLIFuD38uc81aNfuPD5YuifVfoI88FjpTuZFI5F0E4GEcEmsfRORW80f/1",
+	"S2NGQ8VTVGsV+KbR308zI1RCCThB5Dfm77vrZsNaaaPf6KQG5Ev1mkUkSWvE2EwV3S5Gs4Fc46BzlE+q",
+	"+Mpmo1fZwPC5GbfO1LyKYgLpQeB7CHCYzcT9jlsIVpUeXpdTCPxCWl8vEGa1zSpJV2dA6BOvaezIH74B",
+	"UnBV/djHXgFuOQe6Wov+lFU8Nek4Cv8ytFQJ+OeRZ4zN1OK3sb0f0DLOBtuzC7EIMruxyZE9gCWtyaDY",
+	"GFhSbD4T1GITliEkPzVtJ66/dJt7nRJbLyEch69L+d+Bf3tsTnhq2sm742hLQsPKo/5FSr/XcuBdwr3K",
+	"HKxY5fdlwTpyeZYHe7mCuqfdo6Pe/t7Tvc7RUbduMCDnecUCB2wSa70wgXVgAmf3PuG1xc414bqF2dAV",
+	"lQ9zt6+HvdbvMRtZRkvVDhmgrMfzxYBI/jZuGGAtjqskP5YrH6r7vSDRUAn8plIAAmlOimmC0WSu/TEa",
+	"0tALYp/4+gcII2AE4CWQN7G4W2slB5ibMB0aIvAw5C44icx8kNRt4VjgzU4hoye3AczEnAiXY999C2Bw",
+	"doJmUgMzqVwE/TplRJ3mQUn3suQYNph4rUvWhHL40argbICfD/ZmZdd3oKY0p17EeF3BWcC6EApFUl3T",
+	"dJGuV1iHlxVCpXQtRWYJbXPL26SKwQSdk4fSZsl4TCCCMBhHbF6jLimrSoJ+DeQyUBW4KhEX5g1abnZB",
+	"a29ASvCNboIFo0naQZopmVnDtaqcEoTj/Bt7avTd9Z9JFc4fVE0s0uRXgj1cDVZOy3MQQf7gX6jybDwW",
+	"umsYpComrCix0jJk3VuXJFAJvWCIsK5kA/HyQODbD6HD2uppYYML9JCsd3td1TrUEikrdWdE/WOE9T9D",
+	"yZE8onO3VLJPXuhl+IWt2I5m9RRbM68ayo8Z+pgaUMKuv5kalPT3L4GvwmiusWh1U2EHKr4lPKvgmO8b",
+	"hMpgwDuEPIPgmO0l0h0gci4yt48oYqOAzN0pKkd7+0/RQo1APhGYBtztB9bpJCCuhfIEK/A3qX90jhEV",
+	"aB5zgUYEdZFgCIwVyAdRYk4/hsViwMaDCMIrGz1rTEngJyNBNuU+UgRCuO6mEZHf1h+biUvvAYwzFXDY",
+	"qg+gCu9RaPyHzML11jqrgXbUUnfMNpX6unOVj+re8RDPyMDD3HR3SZs28faWWqbZWqfOOMWLBQmJr6Jv",
+	"Ul1S0BVTtlQ4UbfZdIRc0pCrrVkQIBouYgMxIi2EJGuoFt94KU9TJXo5GIc+6y/OVuYLaM6DRgFUzUE3",
+	"GYXjT7nRhQsLARu3mpfB1QBLvnGXJTAXwCtDE+i2w5DOyjpGOOBJN4wpwT6J0N9buhlS68wvASwQ0WoA",
+	"ukA5Ao9gaImpvCVjpoEGAVhRRCvnWy/kQ1snY1EFpXd4sFedW5gmdRQP5Oerq3OkBqx/0/7RkfWevY4b",
+	"IUrdzFIgCHlZlBfeMDLtuwHDqAQSQjhZ7UkiKBWej0K6UjHWobniQ+3mxyuu+kSYaCG0iuDue5TsQRzR",
+	"VkTGRGoupNIDonP51BbYVSsqJKXveIYu3SLRImN3h6vU/2VygEXKCYsqwb+vOyvpwlGGe6njKiyywjum",
+	"maNuIlJIY8nl3bu6P/vlu0lDFHPyaJvp9rqpE9ZTM9tSQlyQAuyYP16h0UrDhGUBbSH5I0JL3bXb6DVJ",
+	"RW1T1eTqElyXXgPQoG9c6HFv8MRAA4Jm0EZD1apZqvkKdROiX62unFpAku6+S8xRMrJI8/mHVAmPMziW",
+	"OwCY4PGcRE6xoXNfhek4k8DqopAtnbwrwJNNXF74drAxHOuchoM/JIZrjlYNlqo138yKm8VDU/vnIuQS",
+	"9miCA4avz2NvqnsGUWevuo1QbGzOsJNwpfqhz2z9t+JdeXajykYhgILDQri0rlvHcKndB4ORyuk1cvKw",
+	"ywr84F+MhhrxYGdYzk53yln5IwZpvq4gqyu7tqo9/hbyzlBkjbO5VEMfNtC0ZdfdShl9jDqgj0ZYFKFR",
+	"H1BGZ7KbdcMvV5gsFd9qF7f2faXXxNkCYY7DlTa5VHHTsWKV8mNT+3Scck8MZcqpm15Lf8Pu5O7JJZAb",
+	"EpTIfiZwtbcLhj2ipysxC7+Bl8u+G2ug55XoUiHtpL+4STVS0oDdkCiiYE/wFRdk7tzyYr+Fwluf4UiX",
+	"eGkODrEYyEP7jiOwaeVHPsF+KyACHN0w+vvhf16cXl384z8V8ngTDf/zxZtf9F9PXOA2+Uzpp+uwbfTD",
+	"f4eHPvnRBXPj9KBkYDKdhKY5ZBbwsxxB9enrX/7eets7f9H6n5/3rlr/fHbwLruQvWxNT/egJOMbleV7",
+	"21N2GeckVHNsIoKVFqOUcy5w6HPtrrbBaw2Kn15LrvHUV4AfrYE6epEUj+erFeXnDgFqsHOK5c9AELu9",
+	"MnrI4G84GeEYR6byGuECmn1NVJ7sLjt+VMhVyuYTag9cECRTgcYbkH+4Ln50P0VmYTIl17I6GARnjLk7",
+	"uWwlFQuV9AgmolY1lpi6NA35sbTdJN2q1bZwpVtFTdVNSyJaXQopgSYr9xEPoc8KH6p6aZzpyjKmtyBu",
+	"ya1aOAU6U7jzJWy17Ex/ithSpyHBXVWxI8Ny1IyPoYrw9ApPDL4weMSUrSVvs89iKe1+i5nIhZ26Wx69",
+	"E7n7ggWkNA9Vh1rK+wIfo+FtK2IB4UMUUC646bho+pfKRcs9aKNhyEKVuirPWz2ZQ3tO+XjdSxyLbHNp",
+	"7ZOdkoz0M3WC2J9ThTtjGuw1GzeULOEfOsFaKlssdFfRyrU/U29yHCK9ITwTbirEmhBWs13TE3ebNAY9",
+	"brSqE8BS8ZKRXxHmMnGqQb0upa7qTHuXE8tDW7uJeWHnkqt3hXxv1psf3f72dNnNa+/l2/AQiQjWPtbs",
+	"5KxC/pt3Lq7OKrBI7UyHmOwT2Wh+j1n0uWU/44fJCsjsSTPfFdk6z61tIesY7oH+pLlT7n5vfMce8Frd",
+	"PUD37XsQ5Fdtlr2OSirO3JVWcGHJm0LacjVjTfVQOXaD1AFrWtXmsDX4EY1iWx5+G9PYmsGDtDiXijQJ",
+	"OEF4xGIpr81BL1kc+GhEErSTYpGnfYWUoOp2agiq7M0rGPfQbZKEPj9GYRwEoAxBhlHG5SSX3hIUnERy",
+	"mDzjXIsTTUnNxm1rwlr6Q3mZucDzRbEiLp1W2cbL61naSRujUUwD0aIh6DzgIaA6I0cpycXUVZu12VY9",
+	"6G+/g/b2ezLmd6W5/a71tt+l1vZ7xIKSO/Wk9FJdGvayEV93qG8IqMnZPF61MFCaMDTAQEP1xTBHRJvr",
+	"R5sXKySLNr7w7Bs2wjRdlOEavx+jIbh8huDnHyoPzzHCNfGO2w5M4/ugGOfIG/apjLDTzXEbOubsk8K7",
+	"lE+khVIJTLSCa2hmztQ0CFRtz65dl1T+vnWDI/iZfFAysyvzxOSTd9aj02H6HckHP6mX3TUbl8ouOdG5",
+	"ZI442Bx7Uxpq7z9bhtyAN/BC175Y7pO+JfXxm3MYzT4FAID0SUDrVZAQNsiyjpZ5U+LNWCweqLRPL68Q",
+	"MhEcNgNs0ZChuUrLwSFY6UWT9Bg8svClglQw9MLCZpLV8lB9I7bHbEtPwdlWEEjejEmN2oiYRJJtUW2y",
+	"9LgdWvJXQsN5tIq8ZO+bmugsRNwtrZfstt6rX0XGj1EDxNbZ0yK5m3cVpURbk+w6aND7kPCjE2NdXNHC",
+	"TXHkDGZ9TnkTZQOYHb5Rh43s1KptlOz4RzRTctLu21gq2Uk8Ao5ocg9qg4f+saTE17hijlMpAfI4QeOI",
+	"8KmcPuFSmZ+RsI1Uxrj6Bj7S6QA4RD8LsXgfBivkMTaj+dNRj0l6dpLVq+noJ4++p69efvh81n1Hz/jZ",
+	"XCz++fzs4GzOb8/CTpvsdtpeL8h1hVTNNRWTHdSD04OXDvTSnxEcqUI9rpPUqhxPxXa3mbUUNk5t2KuP",
+	"Vzq+SEF1dCeY12g+GoeCBhpRVG64NIXv3X7U2r/6cHv2PpY0GR2q7c2Au+gdv3angkY1JvGBA+Rantdk",
+	"ziEzvVwfUfMae93X5ZfBLVTgq6IwIby+NCF8M3GiIkKnoV+ajLPEXBJEIS2PqN8U09eI+2HvVBSNjRHX",
+	"b7UaIxVfsHtvwN68swWm5TwTOgnPwg0FxVsbg01a3yW4T9vjPN0PBysL2FQOU9ZGl1MWCeVt48q+whkg",
+	"K7C/IOIt5cucRCRYpbUo90Y2K0GJWgsPpU7s7RhvAdiVycQ4RoSCq3HoMZ8MwS+SSZEYrm2X+5Bdojfq",
+	"tLu2hfJLaQan3XFNw2Qb8XeDiW7Q2r0aDjjbyGujxBZHg2e1/jIC+bDYyg4zNYtoCHktJNsiZEjCYe0b",
+	"rh4gdZGwzn1PZIcDnPeevMDMpELxU6O2AnvLTX57s6zAALJPdp42Z5cCR5uDFDK0xKE6WE4n0Gl8OSUR",
+	"aSOdjjaE2Wj3aiLZh/WBDKsshM2OEbTiaiv8ysbHhtJPzGcmC4SzUPW7aCLMTbUbRhHlM0CNdVsOW2hz",
+	"d2tOytlEPmn4zpSLb4lXRbPUgLYD+J+7p3ERfHIUsSWvjQy+kwDD/6hw4QfU/1sBJX0rTdskekuRKvAs",
+	"a8IcdFydICvUmuJ+ZGbivC6CLDZmjucRY2OV4cjQisWQjlcuNtU9Uu3JtXU6xVbjBmdb1s01og2FZk2V",
+	"6GEAWx9O1q3XhZZUeNMUdn4blNYJQyzMHcYG9m/hWLbjFplKzbVWVDnI/gKvwOUfTXBIOVyK+5QTVRr+",
+	"juhIFlN/EeBwkEdlzFYZES+OqICMqDm+HczIaqD6ivW6B52pVjLTzVERZ86Z9Rkc7903RenfzND/CpGH",
+	"ZOfrIidu2dc+ObwacPxm9B8Kxt9slN0e0Ex067iImviW8ZBxHKnGDmsCHck1wyP+AF276wYHEiJ2VQNg",
+	"RyygkoVYFpQcu4H7JkdUbv+NlSDhkznUJei+SAvC5AbqxsH5oPN9WVH2PDJPqziWWCE7Gys3fXQBJEgt",
+	"IFHdqZi6NIyiNpudccVjxTRi8URVXFOfhIKKVape56r6wmBVo6VdZlm56ZQTnTnoBwhsKEXOSR1tBMgh",
+	"Fu5IQMYCsVggLrDpv7NylGO4KKaGCZQjjUKPINPRgigFmnIUsHCiob2oclDOsU+aaNidDsFIP3x60OlM",
+	"h8fQUz5SWQTSFoBCOY+0Ic0rbRTWXls21Cume9lJMr9Cm79u8+hu+uRH66955i+e/Y4/+dF5o/+N6L2M",
+	"iEuqfU4Qj/kCnLQ21HbA2AyNYgHIQdKea5pGdNLosKJ0Ccy71nuSpyX9a8OJM0CgpvXwwcKcmPppPvq5",
+	"zm34CorRdjqL3iH30VJXAePFy+dod3f3qIk+XD1vIqziNxpNJiIEKWw5SVKA0agIOQfntkZDd2Zm1szE",
+	"bDYguHwS+xSQY4qI9B4LRcSCYT+JrzV1WiEGdqRvnx4G+UhtNPSxwMO+8jxIwaqJtY1eKI8NSp6brdSF",
+	"zySpYoHdZCqnq3GONiRT09ZPOTOQFxFf1VLxvtUxqI3eRyb+d6ulxPfyCA8Pjnaf9BHWXypI0CWLZgHD",
+	"fsIh8sHYZGPVkpqNxJUCDujZ4Okv897fb97tzc4/H12I3Tfe4Uc/HaYaBcJQvomv2urZ1zfPshbsiLRa",
+	"FLD2MmTI5S6zngIv0xKL+sea3LPbqjirYaXrt3LdXtliSA5LczWvv3R7zb3O3e9L6m+UrJvbfocfKyJJ",
+	"Ti5QzRujHQBOGHSx9NgccHMBuOoZ5tR7IJeKfbquWkKrrR6fQr3flKVNeJLbViSLZiOOwj4lYtxf4AjP",
+	"eZ/hWEz78EJgH304w5Y5w5r5pD/J3ytImueZ18EXQFOnyRNTQDTiD9ZFwj8WaUqli6mWnYCtAdkBOril",
+	"HakJ2qFzqWp9sNRc1Lty/L+Wom5+rVmfSmG40m9IPn4ln1SOonGFDQdSxZkz1RMO+FtARxGOKOHHmVpH",
+	"LXWglh5aaVm0m09/7rh6WPEYxFxZsM1xFtCMBvY/6fWoOlNC803TvXIS4Xl+Bge7h3uVlyAzoU0oBAeB",
+	"ThHC0J3q1cerjchCHnMNaqB+fcrJUFo9ErpUy38Fk9F/nPmGkvQHNnld560vi4s4jS0laW+Yh03i1kbO",
+	"C7XtgqGI3LBZXi1Mg8XRJnItPezBlIYCytshGqT3ruiCXZs6pObIomymVQ0uvdc5Oqik0MJkt7zHaUYS",
+	"FZwEYwskMGHqObutAv+vNGCsEvldXVvlF1u6kJ29w51Uk/ib2aK+v1kazhoCbjBaCXnue92jvd3OXr6R",
+	"dgp0leB95Cpe8p3sSTSXNLZsNA0cbH8PgDSlCIMpP+1NC57sxLaricygj+Hd+4u3J2++prP6D93VvYYn",
+	"XRLldo50B9EUAf+iCeHCwAv2ETSrhBynZNvXpwemZLg2RfBP3+09Re+5Z4UXiea13nUuB96ld7I8yU6N",
+	"aKMz5UeZRGzZ1LDpfBrRcFaBHVh5eBYvqO/P3SrEUitQkkOTsTBpKzcVcMIfMLaSEEESatEZoxawttk7",
+	"14XMXQxNHvlaliRW4+JlNrbtlvEbuTPPsPCmLqcsmBmqAlUOQRMi1lQQFEPtCkgOjVkc+k1T1gKyCWE+",
+	"I74p8KtVe6Bkt6t9mTQCXDgicP0UO/EZuBbJLVW4vPXfaO79Wrwl9bh0Kuu3+qctGq0CGCxsp8MBCRpz",
+	"IvMXeDWX6wATqxgvq1/tkVn/HN+eqR91DVs1f+c2B9D0fouJ/hqKKBxxN16+S/eor1KKnPHD8T6Sb0BD",
+	"pXsMmyi5k2j4tDcdou+7c6nEHz496EwVmrukE3ZD0h6AT5pgaqJhtMynhKViWRA8z9Vl5XWxtRpWVkdy",
+	"VHWVaDLrEsS+lWbzQMqKXlqiZfxh1Bc9sU7zT67K3EsfMafT/JPpJhvqC7UTBrSuXpSDANaoutso4MY5",
+	"9onKzdQg+SkEmfwfSKDT0Bi0iMxaP8uALTbKMpBzq0IGT8zkfDRrsini9SZ4oRqy3CH6hbHn1+uMeRDO",
+	"osNA1ffLdSTzKz3l6npMdeaPV4ZZqgp9herLTaBMk3pmTn0CvC5RnNtIaWeKYZMxvTWq2gXzZkS8/QVF",
+	"RDeFzhU8VsGadtYVL9SFMU35njvfRkUXuAboK4YCmwpXL/uXHJQB7l9K/bzRbCxLgoGGDbmcFt407Qwg",
+	"jLLtQM1I3C4vz16+bzQbL07fnPyj0WxcXZy8uzx5fnX2/l352x8iYA4nrZrnS13MbuqVU6cMZzjMakjd",
+	"g8NaKSZ/aHfPXx6cR1J7/o94VVwJGR/CgIazMx1Q3rwuhhMkHwBNd1ikrXvrPm5f2Xy/elzza5f8+cCd",
+	"GWQXbMnRaCUtNcp8iM2FyKdzEkKA8BgBMCwbo88kYjyT8NZGpzckWqluJrpSZignK1nDQOdJKfhUGuIA",
+	"8pTGLEK6eEE+vo2Gggkc8CGCBH/oegDqQLExXPa5FbkvxeapneyISYRpCOkXKwOCBLCbRqm5Tnwdv35p",
+	"4AUdeDiQbKjR63b2G82GZC2DOR9wwWDzoes/8BuocGl0O7091QNVfShtW/tTj4Wh2oSBTuzRzyDzhVgN",
+	"Fky9rVNrMUaemVfrVq36Q/Nq+DQikiCSGQtmP7lXeLJWFFONAfq97s0ybzKfZV4EHx64Rh5kh95d15mG",
+	"JBK4qN/0KLbf6EfYN0e5T/6O1Av3bNLBVt+bKvaEJ+QnGHlnX66aajr8/IXhQS59fTO1H553wZYPq/kr",
+	"qq23ayn9Vs5TG3y8wNx1X1nBEu5lbW2zePjJW5trrJLsKyvbnaBL+pmYnqYZ5YkblV1p81IS2doU0rSu",
+	"vtTU3EejgHkzjkZkEofysXvoNX0GYw7gnxqZDKc6ez6R7i92YNhBIXUv3ZraLob83m30Q1PbudFPYAW1",
+	"f+M6m9o/zpzfBk38rTPe/FebrS+lko169RtK2vhHm80uQ4ub/2qTlxXa/aeHkNtci/ZsmspsTHbB2YXk",
+	"Jti07k2WZAq3w0mO1hmW8ttUtLkZLqjcUtPmi4AKNMqkJ5ZjeKqpzwhIgwBz1ZZft0t0eSosMV20kcEN",
+	"ZNIBlXXAkxY0bMmbyIsFoiH6cPXcnt+chjE0VJqyOIKUbWiZzkIxLZ+EFM7FrmRaLBknqpoESAf5p8fm",
+	"IxqClWfmldotVpwUnaSfQ5Aq+QoyQUfK0GYGadRnRDVixotFsELfY+WimmL5qeov9CT9IRKM/aFE0r+7",
+	"sfAQUk5fkxp29smCviYrlYXyh5eNcOWrqv3VOT+Hsd9GoG5mbUjGVjEYQIWTcPvXFNf3yWmy+thW9ARX",
+	"47bTDjYxUbYLCf0f0UBs6+vfSBsBN2JB8srPCzHUyu4gVrhIjt0ghvo/JKJj6kS9CQKNCsOhvEwLbqzB",
+	"u4xRiDR0WURgJJ+yZYgAvsOUYD4YEqbRsfpfGlXFWttVad050DY1H2xMSRCwllH31icpPwBCpxHo8NrH",
+	"hOG0NnVtj2vOY+K/JqtvCt25uVC6h5z4g+CE1pIO5YkCtYFC0+UWkkXLjB0XYwOGstoC/hAa+Y8NQiAg",
+	"bsULNMc0cCMd7h31DrtPgTeXgpxtgcmEaWBAmTaBQCvBioNXlm+TiYO9YHNtCm6cYenDT/N40Pp5jbX7",
+	"4SdvXRvPg1FO2tIPcK3vo64dtSN9eTNXcFNuZjAdTA6RKkq7YbE3JaoFIPaEFj85OPry8l4Do6YA0tpZ",
+	"BETJpGCjdYPTsSpc4jtTgn2+M9cOdF3/PHC036pba0NCC5pbV9MsaUWnKLUD1iJUGRTWsbsJFdN4FHMS",
+	"yQmSUOhVGdNqnWic49uBEPLCdPfnjSTn0yeLgK2cjeZ5o//rtZSpsPEDvfGDWk06dE0g7O6C9bE3Jzsm",
+	"47T/w/aVNbi0Pl7yEhzriD5sG1dQgyOi8tjAM/HeOB1ChhTRGbqKOeFNxJkmSbu4PCFPFLIQHoRi7sbu",
+	"cxKdlfPT29+vrFbL0uha1TnAdP48HV6g3CrNG8ZCd8+tmo4kNF5MJYT9xxFJyj39Y13vmsC4QI02i2bb",
+	"NhDJ8xolic0VWv/b99T3ztTIu/T+1HdNJLep3hSvrt58xXYl5vYWFBGelhxbOAt1iwzU+pNmjmma/X6n",
+	"GOVzcY3N+8EkbKTGPTjXxtDDgpJpcmqmnCedVeaqOpeckFZyKCnppNdn65qY/A24RzVCAfShRr8XdCYM",
+	"AolAAcFctf2HlapeuBkwkq0ldpko3lJa5iXfYwi4vwTXVxRcjyqGthAnX004/B9n9K6KhyqO7ZhuHc7q",
+	"8tl9zLPMggOvUt+3HHjlwDhOB15+gtWp/vlfPGLWf8EK/DYFAPlpPDymWsJ5DMhkVeL3X2KgQgz8xcu/",
+	"JS/fkguX3jy5HU5gLEDMZHFkKD2A0hNV4drdn2eJUzksMhiX3dbRtYKv7DR7d/z39IMf5yWdYA3K4KVc",
+	"hW70ibkTZCWBS4PUBxVUODYoTQnoXl65he0BkoPHJnOQdwtCzMrZK98L/3ppXOKvPl4V2qNmcHHAPaqb",
+	"ETQTiBwWoeHOTRe6AyjVd6hBADWTyWL7pdNLgg3Z+RkAH9XMzJG4bkPz9JPmZ010iefkkgryt0sRUU80",
+	"0TkW07+ZqQGphgChD89NFHDFawb6tel8MJBs404eGg3HzM0rActNnhQbo0vFtdDVFFLfAzBZoHIDapkA",
+	"h6EPnJJEzaQgytT5KKYyISGJpN1lura2P4WfwpbKuEfyrkFGypD6wyYapgab/Cu12ORfxmQbtpEq1NBu",
+	"Tg+HAOmPev+7v6uyjYA6eVu+5yWmQRzpyQzxYhFQhfe0s4jYKCDz//oXZ+Hw2LQ4oFyL7DY60QxemWXf",
+	"cS3Z5ZC9zl4b7XV20fC3mAk8ILcexPSGUgp8CpHKM+VNtNc7QkO5/gGUvugRSH7C2+hDOAvZMkRjhcQL",
+	"CoPKQk0L3lRJOp4Tv53umwaA83AUUcLR8O8tDa3WOvOHx/pr6HciSUWKaQ/OAAKw8LMVGl5gQd7IWem+",
+	"J8nfrXMWUG81PIbp49CXK9rv7CY/JCJatU7GgkRDuU3qZXBHpCCEQ1VDpf4TSZ40PL3Ck2FTtfTVBynX",
+	"67NYqkdyF4k6sPP3l1fQM4Oj4ZlP5gsmSOitWq/JathE5ydXz3+G6b44fXN6dYqmLJT8bng2br3FwpsO",
+	"m2gZUUE4PAMN/Wg1iOLwbyKKyfBYgUpFBIMnfBSxGYm4XJ1+4RKb3cD2qoYKZaMNwEZyyein0yuNTIxR",
+	"r9M18HNjqsCLiaYVWNHwtpUi1QGFJZDMGsQQWF8fDRfxKKDeEEnCo+GkiYacBOOhum+CSZ0FCKZpNdfn",
+	"8vmSV/IhAsQzri4ZQhamMvZEgshKMrh5uhZraNuJQ5j2x6SzR9J3fcZtQHETQLBgiaEXueo9s5wynWsW",
+	"EigFg0X4TON6cTTH0Yz4cvZyYiwWrfkY95E+qGSBFM4H7tp8jAckjFgwJ6FIgI6HZpO5IItWvNCPgOfr",
+	"rVZ6jYKJhHouIhAN+8lkv+OmWZ0u50RUxUe6+0ilAfLktJPmNREaAq0mskK/f3gsJxxgDVs9IYKr6cvv",
+	"B/EiM/FGsxFQj4TcxhI+WUj6bPXakDwWBZYiuVwu2xi+brNosqN/y3fenD0/fXd5Cr+RmgMVIOIVB280",
+	"Gzck4rqWst1RY9iChHhBG/3GbrvT3lWqwBQE+E57SYKgBbS286/ljLclk5TfTBRyidS9gYtKA67xExGv",
+	"ljOVpMEXTE5IDup1OipOCF4ileOWsl/zRKX9VOlG8HwQXUWRBaD26K2qNvTk3qjcijG9Ieb42qp2U2MW",
+	"uN+VTH5HC42MfqOjNvF8jqNVo984h7uqMMeVomypFkrcgONKV5RKOYwn3LTykYaVzRYa/Ya6/PDOHRJF",
+	"LOI7X6RMulu376dyoDTi4PgiPCeq/uHXYg6qn2BiasmXaBDy3FP9AYKsti2o0f+Tc0o1yKzw26SFHG59",
+	"vv5V12Ff/+DSLK8rqUmQW7EzFfMgO6lPcaez6/1/PvOg2lgOgI+I+gKuhvogO3319Y71fcNedX5+d01H",
+	"U5qJ4oqKQT48zX1UNqg+PxXjnxMcKqVrypZQyElvERUWvU1JsKigN8nCFrQlibmU2t5QLpTZw4vE5lpb",
+	"OgRyQV7SQJDoXH7YuGsWXSrBSl0mIFIK5cHKZQI0+lusWucZTB35pYkA1GEg7+UPVKVp+asN0j542sEp",
+	"T23EgpK55NI76s0nkx2zbk5mGlIFKZ0CfFn73dp4FRrnvfL0JH+5pJ9JenY1fgCOBf2L60eUDGox4Kcr",
+	"vZT3uInJ3ZNvMPoUt7m5uTfFGzYjq35EsEqTZdxxp1RkSS1h40v1IlpdxGHtQ/mIqag92NK8X5OVfYxg",
+	"Zjxj/uqBT1AH2e6yfkjdgP2RqcdFOS+iFYrisG9p81LZpgItWRz4aESOQRmmvvIACjQjCwGU1ut0H3iC",
+	"H6mYKkx211TV1oGTfEqwrwsgpcVV9nQ9bAfG3DUbbywQ5HXjk3F6Fve6UWralvet/q0CE68gunZ0iHIn",
+	"IgsWiVZA8Oz/Z+/bm9vGlT2/Csq1VefMXkpRMpmXU/uH4zw2NclM1vbc2T3HvhEkQhLKFKBDUJZ1Zue7",
+	"30J3g29SlExJtCenbt2JRZAEge5GP38N/QZLee8CBn20Y7blvENyh50gTrUZb7xo+c1jIRelVAfgzh5b",
+	"zQR4SXQITCAjNtOBT1gg1ESAq/VI+2trOFtr1HXHnAH/GALQRj1ZKrIoDYLxAffZsxt1HO7PZWK1kmFq",
+	"zTlOuY1tq1y49PQt6VbmgGlpT2fSoxrRboXO9ewP6f8ZA9iIIq2+gd93PCfwtuaifwKOlMbjdz+GimrB",
+	"y6JT8r1WJGld0sQkFASf1mcAgO+cPMNTS1VjEs8E7eO3cfjj+oN3a1dZ5VXacG1s681Rzsh3lgd2PnZa",
+	"OELei2i3TYnVMod8m90VDGk+SX7bl/4W943qiP52lVLbwHUH/tY42nwsij2nvnwPkCRlh0dK9bFnaZ3W",
+	"Y68/Ncp+iEFzcMrELfD77DXGHyjSg2ecuI8YMSkoPONA06WkKs5QmZg9D6EbE3VHdHoUQlgdk8rxE6mD",
+	"GiCf3GFotEVC1xFlnThCL+H/wMcebjq8TddQTUM+jsvwpQG0Z7tcOVaBN3xllf2fHbjSlvI6YOsrscKY",
+	"WTeN/atkiqcpmGAv/jeaKl4CKgzmk4deTbSiIBZtHpu/4EIsAsu3KFVGa8ZhIbQSO0uWpS+jnrgDsPxa",
+	"v7cd+BbHbSsJ3oV63pj3rnStg5wCx9IwCLcyH1Mjy1zCMCDvkd4mPnPW+wdEZ/6jNO+ndHrot09Wr2Zu",
+	"1L1ip5ndpBog/s/ms4PFs+ekj0jWNF0M1FfMNOLhVEQ1y1jSzrAKbbhqIR+19z1mjP174H/P7F+mZsKz",
+	"ksCqTFBNn4m1+jIqkQXwO1mBJcIg1jLu4vrbci0D03HgpjTwpz0rKKkndmLhnCehVhEGmuygGTezdHqp",
+	"6yzIWSjm+o4HUPChmFRGhIAQJKmdSp+9l3eCQYEl0xMmeBhIEcaJK1KxIQTwobMtKolWbgRGk+8KVEc6",
+	"8eza4aejd2u8jJieTODtQYC/WdkZCcW4EquitoQluFlBuReNwb6ByqIPbWzGr5bZY62gdy6jsZ63QvTn",
+	"MzG+hV2ypGLpQ8YoUUCxtG270nw0ewbV1b2l8nU1nb/TIVvNNCAgTzUmL9nbGB/pZUK4cSfMtT2aQFGa",
+	"81uCtbDaOPf9UBjw+o74+BZ9vJbCKP8G+rcXies35eu3VATeXVc9zNBOtRlhljg77c2KWnjGK+J2G0sr",
+	"2IzfCQYtz/vsEjzfVgtybRzBgmzfDW4nluwyzQgJAHd0u/wWR3pS3cmIo6jl47FYRPUGHXWJJD98ZhpW",
+	"oIGZp9VYINzmD8zna9NnWIpHeWlGKIhOxAsGFAjO5T5DSGxHpNiII154vJO2ItVdE2YhQ7dhnhWakCZH",
+	"byiS8xl86of44ztN1ck0cdqHlrqXuKzlusVcAGS70isUJUZOlYCwDOh3SU3lJUZvRJzmjWnTrXDKH1Yp",
+	"c2no/7z5M8M5uGh4hruFjKdKE01iWQ9no0Dr2x7CupR7AD9qffvb4tERH0770MSXvP/XyQTQtP4sr2Sy",
+	"B7QOfGwfEKVFFWyO8Fmk2xfLlzPqhp6iLQA1jgFqtiem+YRXC2HX9hhFrRWyqQxZ5bPvWIQ9fVNy04rR",
+	"FwO8YH+f6WWJt+1STtUH9WnCO02PySy7IwUvnczbr5TLEN47qaSZpdKh4+TyTD74bhToDs5eKIyI6mIZ",
+	"sMGfafgFjO4y9WRneuB0jnPti0v7lBIS+kAqZqni41FyBXjKoUc3W/F1+zR1Zm6ppgASWyPNTEG9bYOg",
+	"no21mkjsGVORlocDHilh0ex3NkKsoh1rx9LYXSi3SAAbP2WOtH+8Fc2bWM5kAc7INtyBNlydXI2UgQFO",
+	"ALdHBsfQl+1apq0XtMzxlMBULPCx+3CAW4OdLmElGrQsjK2g1UwHwhFFO4p0oVgyr02/vY8dDflDjmRH",
+	"/gt3pYp8GD3nUD5bRjP2grQhOxr3iv394t05+2Ew+Okba3eG6dpOXDkrPmnNnJaUsSWFhChOXGya6kwG",
+	"1E5goB4brV0BG4u0RvMnFSNGExnjyliNEmgjfLBxwY3j0vTwzXO+pvgxk1FJLBQuXdGCHlIQ3vdWq1Vv",
+	"osN5bxkGQlm+95tzA0z5It6fLdS2Gu+D0lBpLUJ2xwPpg8W/olq3faQgUjD9AfRMalqdYr+CQk2nAqBX",
+	"BH+Lhe9URElYkWpQyQ8PP0VyLqo0+0eg1j8+nb5N/fDThJ+tuDVVq9zaaaUglNNZFAc30qZeriS0z95r",
+	"qzZiIW22YnI+4cM9aA3oWHkAoxC8drk+YB//6zLalyJQoZBlTxJp2J0mHIUoc4BPrQhKpQdhaS1syp7P",
+	"ae+P3FFNczOx4rTrdmS9WTm55UrdUwlR6Xz0tFkjDZZP99kbLdUUDkZQaZxP2OoO9nwpl2G/LTovw5o6",
+	"yA5jVZ6VmI2nZN55iGQH4sQFjSrsz31amqQt2tfsSKBGPxvx8a1VS5UIeoGe5qRHTnFcCPXhDTtHRY29",
+	"5uPb3jneyz7Cvex5f+Bw4MneihcIuR8KDhn0G44g3FGk19fJlPCpj0trwzmTf2dnQ/aNVkhnhKfAIs18",
+	"9MK+bPEYB1sACrGrDs6U4oh14otoH+YyIjZwlSCnLUJ9J30RMsNdmbrRcwEYI5bJKFyC9OGo3xi9BfGP",
+	"eRBYBkjlT+VSJJy9GCPtmHKNhlCB3PBRqFdGhC6QM9bK6EC8YpxNcC1orIzcEAfJlqpx/5tBgc5e62gG",
+	"ZtBE3gufAdRBXGqMEDZ99jkmf5ePES8g930s6pdTpUNREtRDl+il0Vuz2qXRUIzbOMPn0mgrd7cZT0AB",
+	"zW9ArK4KNeXbwbdlUGLpjQLGy20MT0MPpFIPD5lOWMs7EEopMk+BJi3BM2ihUmAavRCqh1lkhJzQkJFM",
+	"xMMN4W9EiC8Lv+Nqp/KhEiQa9xmvmNLA+NKwQEOi+HJBuUexNReJIAC+UDo+fhMLhPh0SBBTxugh+3sJ",
+	"YNVHfp9Dq7Jf6LHnAxcs+sZjKwDcH8mceIgT82it7etJk0xJhKF9qA7lv4EevixDBOPKKW12RXdhyIOq",
+	"bcD84eHD6vTecnPvtZguVfsn1GsxRVRM2mselR5Xux1GCL9Tn8NUAPSxpIa6aBbfx0vbLg4VqAhd5DB/",
+	"+gxSTFGpTCEgSZOkJJQRqFh03arAKR6YOD/KO1HjHUkpx5SmD7rVqo2Eu8+hvqPyUtjBtV7ac3+zdWBE",
+	"MDmxv6bgrGilMmS6ktF41qN0j1pxvwgFtGZ0nwpNf3YjNHjplUsx6TC5pSfapUQjtwfg7rTWGOUVUVFC",
+	"y1H3pMAVfGdWUlJ1h55YinSghKY1sozRguvjHQjyyMahAJnNA3NaxPRkYz0XbLRGMMnX3Mgx5MShp9jq",
+	"IB5TEIMY6WjWZ1cYHXGhHQih/Pj9T99+c8qG+MIv0h9i2p8oQup7bEgIq18IrpNDsy4CCUB4WqdvJDmC",
+	"SUduF2sp8g1CVDzesMcW9nOLadIQ0XKo0tUGcZ/9AkRAkG1/H54D7B2h0J8ypXvQEnD4zRFMdleDKQ0G",
+	"QWgKzw84BeArer3nijs9hm3GMOiUhAW5ir1ncZtBHTEeBHq1D19DHIhN4FvIpRdHMq1mh62nyJgucC6L",
+	"wqWJjOegJGc6jBjC9u7giivWapRVKDwCT+5xqhvi3pX14agrV3DjAMw8Bg3t2BCaKw49bC1Nf2KLR4JU",
+	"xbJKNLNDURnZiu1L+rncxiwFRf5mb5lu6S56beagjLWpqT18L6JzGLAtudq7PmkVzQ6QcIIzrBBiIxkE",
+	"zGg24WFrNWCcQRd2NqalcStu3yXVtGTR6Uq2+AVu74/N3cblPzd3B9gBwLOk6SRwlvA4b6lk5P1ryVHh",
+	"4XO9VNF1eK3sh/FRIL5At10Y9uXlrfftAP7n/Tiwg7bEsQwCFkglTJ+9g9609o/TuG1RnP011sFyroxT",
+	"rIivXdmbnjC7Ah+lwiAkGy/D0ErPPrPq3cvnPw489tvVu96POV/gOS5I7400C21kE7dg2S1tFBwXic2z",
+	"5ub55X/uTnTu6Os5X0d94bHrsfE5Ht0G9OZjrjjNr8iBkB8LPiqz0UlljC7AP+bmGLG5NhH7DqHfE5ty",
+	"Kk0kQjYMhS9Da9gsQ0ko7alg4xcMNuJFVyVGflw4YSvsmfwS7ht58qAFI7lvOw6sZGGFuwsw2WSqjxRg",
+	"8hdMU2O5mHsS04vo7EoCJ3+L0e1NIYuomssRVcJeip3QaQdLUeaXAP7l+36nQ/8jMeUKeRrqY9mFywil",
+	"qE/gmgQSgvEd6fIuYrSaySCD5e+LOVe+YUaqKX1sT5c4DhH47sECI/+Aw+DiNMYXPAaO4PZBjzpKq0YX",
+	"3Nfe3RxZfHYGe3C3jSwAEG7B/zHolzTMlwY6e4HzBXpN5Np+65CctiVV9QDZ95iZe//6w3FgDZswQPcB",
+	"DtsVcfWHaYzYslSBVLf1UWCeyZ1AHpvqpGM+th5gl4X8Oyo3z5/HJXgVdhJxn8bDcdQBNe3cN+6apPdO",
+	"h1MdRUK1cb7ahwmn1VFQKJURRmqf20ZpDkGQ6JbuoSa2yTvtlvMNjn6ShFP6pR0VsKQ/SxOr1MeUrR+1",
+	"vo11/qv/e8VCMY4TqC35CcM4zbkV0k5wJeq9VKlxG/oQQfZC6rlxDiYJ4yogNkHe9S2QeCqB4NKv30N7",
+	"lWQ1nkiLlRQIx4GcbRl6cmSMUrsM2RGvbHC2XbmUSSxSsocXwflXwAb9TpUk1ZUJzMz0CjKPMKD1CyZY",
+	"TqVlxLkGjzgqCmuok+4z5/H7duCQMCj26fI2v4O/rfaUYohSJ97uAC5ddt/FX3Ukx12yqq257LCDp46L",
+	"YYxQe3Dj1U78A2LQPDYHHk47SXQbrfNB1o0yofkJt9En9yEyKDVQYNgd1SGChqFcoMIOe5asTaxmVjrV",
+	"HoDAFN/6V3Wk2df4IV8RrGZqJbekjDrPWYsbdHM0mdUdP9lOu5QNnua4NdX1wAjl12fTKrFKs29y0r+K",
+	"8VkROD/H3yVYCPZl3Wbfg6OO1BPhJfkfj0WDUEKSg+CbZo2kpvKCSHEu6rJGPol9NsP9JKrMVewnfcyV",
+	"todhqrN1xsXiCm23SlLe0KPnk9ie/Trodv4kjuNo3kRKnXQtr7AEmumQBVxNl9j+uCGVJQwcnx74ZT10",
+	"MdQgpEC631QL4+oaoXqczDTWBIkgdUO+yH2nug5ckUeCjIyT7TpAQcneVmIWyKg9qIIyGLxGaMubhWqp",
+	"5VOk/xhjr5oFgoC5JiMJXDeBeOME4wJS+SCS/pzg/XUfdW8bwn5ZrZyWYu7llrsVtL0afL2WCQuRCDdL",
+	"ViQdZLw0THyKmjyX24LgkABupnxNlVfEKin3XZGwcDLdF5bHSf/fqAnEWe/pU+/42kBeNDbNzt+duucT",
+	"3kNsq/qoyKcJf0fDtiW3TocD4u86UDQA6h2t0pfBFWvDsCiVRh/AY6UiqhLENBuSZML3XJdiB2S92yEH",
+	"zu14ITstjuJZbuORf97m69+qUAfzCh0uhl/ny2gmVGTfYjdjsWBKCN/02eXMEg/hZgbrNugScQwibYVO",
+	"HvDuAUKmtkw3K3lSri8lVr1QQPehdc8KPVMHZqvE6oIGn8PYzgPaZqdblQkV+EwrgRg9d1r6e9n3T/wW",
+	"zz+33mxMa9juubIxFvG7O+TizF+so0vPik01i7Suij/sLn3iOx9V9AEaarWjN1/Ao1pk/BoqyCvT1Wp0",
+	"TBPQBA2IAgrxs1SRtFwqWnKVSvNBaeWwZ9tWaOmDPby5vOI20UJAg1V6xbTqs4ssh1thZ9oXc667g+9L",
+	"Nc2TedK8DunMzmR/Zx465WvVbBrztHRs+KgDKdiQHYlVL655Tb4Z0XZxOhodi65A8DuxKSU3pTwnmjM7",
+	"C4Jse60kZYtKWTC049MowiKAUQR8HiMnOLRMANfEg3OlAIBCKR0xmGVRBH60P+8IndNapk0TH1IccoHQ",
+	"Jaa4crWmLIWrYp29gwtug47sIm1LOjl/PNLMJs3nqhVicLTgsUDaiXMZIOa5XgiVhdHXmmw8IBZDegT9",
+	"9SqlhAEtQe5HWczY3oRcvf0ZCrd1SNm6IFWqoG9BptteNa65W8IHZwB5NdHbh2/T/g+HTid7bL9NGwqi",
+	"0hw4t1YY/Ru6XsSewLnnQC4rczC9GDQ9z7UMTYiZZoE2kEmNIPcyjZMb5yu7hM0SaWNvR1ha7TGt4jYd",
+	"znNE+lRVQdZjkRL7iILbTzhWJLyKqa6Swp8ORsPB7tcB4eu2Jx7pWI5hfuqV8F+SYX91gIp4KQ6kvav0",
+	"0rttT/1Y3Pn4YiFjvsxLHX/PvrXf37mMOukliFfgODnpyQZ0F0Wido6PFD4Cp029oR0HbMlg2aTB5KZn",
+	"fyiTM3PKfLS7815852EUgq24u7FDF0kXcr2kYZNQEDDvMfAaHk4E1QZHe9t8cyw51BnL4wH7VDBByrTz",
+	"J8ySezw5j6PT11Js9/ET9nXuPMOek5UdW9JuM1ArwqSvuQyZ9A2g4yuyNkyfnYPrkYASCCzfNd2hcAF4",
+	"3wIxiawVXeJllSZC4OA2+Cr7PT9L5ceebTunqjrfUBi9DMeYvJ8mUq8x9HHwK5BUWe3xh8iwkV0F+zZ7",
+	"tEGCAuhk4l6aqGpW8J+6Gc35/UehptHs5PT5YOCdzKWK/wZpFonQPve//nnW+wfv/XvQ++lL7+Y//ocl",
+	"qxwa5CO3vZCCDpGZ9PtMszFXLNLL8QxQjxeIcs4R/zYTEQvKmJWPg2zUpMilQb3RfWYHtM4t4GkLl4HA",
+	"Gilxz8dRsEan1yKUaiwXPKii1XjAyRYs8zm+6c/a6fCRXkY4kVtiacexDTi68XQu3D1PgB2CA4YQcZPA",
+	"DVV2cm1kg3o3xNk4OIDGtZUPosN19Gfj4DjOCrtN3XVTVMzukTooziD50LJdMzbbpBQGScQ+EmZDcxoC",
+	"miW1arJUcCfh1VHAY2kIUiNpEpDp14PRkxUqjX555/ErAQddO5bxXhjt6ig9NoI3YizrGiT5dL2tmqRV",
+	"emeRa+0rfNGSqlMS+S9ziR3mHLBayb6s9N3PmJYyISN+KxTjK95KstgVRGMVnv/w1K2kUbVX7NA7fXP4",
+	"Y7EzXrPmh0gjJ9lfnkn3ctAcx4lWQbrdd5+1pRghfG4P8q+ntb1CYOA5jmvdLv8dQC0TLN8yczdVDr+b",
+	"Aws/4aN7TIk9fgWOjkiziQwCJtUrRjvmGgBVzQ08JI3tcHiNXZOyOZxrZZZzEVKroerJUPuhqik5T02z",
+	"Kb23o6um9LNYl83jNAWG8TfDlFgJEzGrZd9hgy8qajVjvRDO3xoTYNW8+UJ+uRXrL9Jv7tdYyJ/F+oNV",
+	"wfbaCyjNAlXN38R9O4XyzJ5Fa9eTkBr6l3geZiJYNAj8VLA/EEm9I+49Dtn/ifc5FBN5/zTyZGDRDuSe",
+	"GmcERjpRhn4oUgdcaOSZek9SZN+b/1TSaWC9juOdwq3qrn+qcn6PPYUmy4DN+a9eM8Obn/0B/23gOzgU",
+	"p8J7vibetJN480DSqfYvHIMabo4h3DrjZdh1Kxv5HL4y9/5O6+N4HioJuvu+h0Ocd88CXuuOQAWbT5+a",
+	"iPvIK03LgE/ZaE3JGFz57F9LsWzFjPjfesUmPCyoMvZ8HImZVP624qxij/+11BFvWGzxf3DsAezOLhuS",
+	"sAqHMCTnVimqzG+gjStuOlyo33Qg2PpNv8Ihh/cxlKTj4HSTUrj1otJVBQlmWzn9ruwdjz71Bj7lUMk3",
+	"jjQcKdIPRVKEC42cGlfkrf3q1Nhiv4/j1MCt6q5To3J+j92p4SIaDdmuXrfDm+MEnJG1Gnp0GpQz6ms7",
+	"5L043MlwcH5yX3gUjoKXV8Yw8ASEbCdI3k7KyrFJPlzBLPg25Ly1oDHS9dwbDAbu/aM1o+zwrUR/PQn+",
+	"Af9t4E471BkB7/nqTmvHnbab0Kr2oh2DCG6OcZp2xou25Q42cp59ZeX9nWLHcZ5V0nH3nWf70KvoUHs2",
+	"F8bwqagufnu9ZkMa9EX6Q8D8H63Z8Faskz/ArTSEI3+oJxMjovgaFJnJOeBxmEiHcQnccBLqOd0T6eEr",
+	"+FRKn15Bw7DI6pRyLjw2Wkb58YwHRjPFw1CvGGeB1rfxvPAc0cuIcbU+TcBtEKD4NY1y4N3CRMwtAyJE",
+	"ApCfg/G3pim2NaBehd+/7DO0WHEOQvlw8QX7JF/DZ8eQ2/RYakjKjUF49rl9ACF0WXFkWLTS8ER4UNwx",
+	"w378KzZZhoBMSQxp2IrLqM8+an1rF3MObU6VZrjwMGsyX0YyCITPoL+jLwJ5J8J1eanhJ0cG+xd5F4L7",
+	"fBSInOgrw5jBxaPVlNYw8+zH2PW5fPMzVpcZAXpmqJdTGnX2+QMLRbQMATOvMjcsIeqMP0bc8/kisAN+",
+	"eDew/3tu/9+Ls5/wr9T/TrxMpeGLH+sqDQe9n7DY8LSm1DC7Bm5PkHpmCCgnDfbb4HOtplSAeivWlX1i",
+	"b8W64vOgirX38ofnz3MfMnjxMv8lG+eKbjA7OxAFr6CUU/jE6SQSquYIt2RmOdHhnEcnpydSRd++wPnJ",
+	"+XJ+cvr9d999+x1MD/8exJOTKhJTQCwqzO4dgt5L43hEq6q54IDGHrpzvVSRe+kGwrez2EIxeBrOaCLi",
+	"A3j+7AHAIzhjhB8L9Az0E/1Uhv0ElzZ4Ai+F8ul7Oqcadrj2jpbMrt7BwfLx1RdiLOSilAAvgVzIx1di",
+	"rmZ8hvGJlKkcaafzjPIJKNDR1xZku5XGF1HvmXKoA6eWpBWe7wYECApgoHkFpaREjcugawoFdiiA4yjW",
+	"9UhU8Ag0CdL9pUklKyu9quyBLtW44tCy5k3PLs1J05MznlKi60S8EpYhghh28uKc6sSnkPtrlqP4Z1AP",
+	"kqN/jI7mrRSY//r/19f3g0Hv+vr+xeD6+v6Hdw3VmPdaQD+xxLgSd0JFGbXuFVtJZZi+EyEbwsomygJa",
+	"VsnXf+Qm6r21j+h9eHNSgfvwcvDT982AH/r/q0If23wqRuI+egYf0zNRKPg8q2DBlVNMyr5WPo/4Kfvj",
+	"z2t1rTKzzr+3pFloeCfCnrGLBs80fTZMP3yInVnA0uIyYCbiyk8NIuoanrKhncXQmgecEYd6bCh9+Alg",
+	"rwNun6TZVNs9syZX8hw/1IuF8DPPGf5xHUuo65NTdn3y/MX1yZ9DtpoJRU0Y7P6xFQfsYGYCvUoeuQj1",
+	"KBDz3NQ+46+JDxmXFywtazqN9XxuVyOQCqgpXLPn3zHDboVYUP+rGLEYhFYrCBc8GqeEB9oha8bDUN6J",
+	"XdQMEteLgKv6UPdnGPGk8NztJ+1fJ4SFs3SsJ5MMCqg1jC23lbhQ4PjL7VAox6I30vp2wz7Zca9h2NPa",
+	"LPddB9gx+ypn8erA99hMBD76VIIAfmq0jXQlu48NUokQ137HPKKvWUHprKBS8PttkoJCHYjeSCpfqmn9",
+	"rl3oQLx2Awu7VqJvuafGKTuEZ2zVJhHeybFIOphuAPbZpugsBvaBujOv2dTsMlTC+eigeTaRXaULMdn8",
+	"ZtdDYGPdXTxgm0WIFXy3CI+Zq1KUd6DkJsC2HiXEvhnY2t5R8GzkdHRAh+cpNuB5RmAcXw2A7QseRlke",
+	"99hSRTIgj32f/bIBdt7+KxR9Bq65pHkOfRjTqDsC6h5kGOZnM+draOsRP9k+I6Zg+9qqLoOpLTte/5L2",
+	"vSypzzpO2lV6XbubfLVhlo89BSstHZoLhw2Y95mDuCEszUO4LHXvo+qot58ElXa3tDpxpd0duzmepOkO",
+	"iMxOO9coP+XxsddeT7zjpJRsoMNHgAizr9Nis7n2xKzr86WJ9Nx+2AHNgNbU/zMGQfEJS24kH0zG2gC1",
+	"+lUcFopm2lBqSwLqAoEjwm1ZzezdaB/UaeNPSQ1PCOE4Wnjy/g4r4fWTfAo6eLvSdAudeydt4KuW3dKm",
+	"1WvXD9mbm6PJjE6p03tQo7vOMfs8o46jN9fT2+NQm1sT8OTY7JFjs15zvsTBZ27sX723YHY9DqR651zR",
+	"aS28sJllTZ5hyBca0qj4OPuZT0ldzn7ZcVTm3Op2V23ePNHHrjrnWOthnJXNisw/oKFO/UDWy97eMT27",
+	"S2WY+9j5am18H7t6c1QR1RktvdWNbKTEP1YW3fdpehzlfjOpdl/B3+sxhO7V6gz8ICCXaZxFtRCh0arP",
+	"zpKuMTMOJX/uaeVFfZfuXU/K1f5R3gn6sgMp/Gu9DJleKRbIOxGvuedqRyFzJQ2sv4xmpXQRTMAMXGFt",
+	"am8+4XlTEJ8cg54I5fd0NCNuKLcQ3ir/Vztk581uzTrYm0DBD3urfOGX7TZc6LMrqIWMLBUaaK4ZisnS",
+	"CB+S2KnW9z5yVbSsnUZAb5XPeBAgibj9g3JlLDdUolXCKOqsxZaaW62AV6QmWu8dzlG4r0M6LhFGnTIr",
+	"YEhLhEAF7LG4MAlLPpgEKJO2Bt7yyuXa7g9CAd9Q2cbAxfmOdYIns3AnJ8YkM01P8ETfkPi/CR3ELfV2",
+	"HNJFlRE/5UiQHA3oqYsqYmlm+0bKyuqBpOI1KEZ4YurbryuF33XATqxOn4ZchbVespEIAD5BN9rAGulc",
+	"lVHx//QSjgAZIa4JqvDQIdn+/HzQZx8iZiIeRlT0Ce0EOTNyqnrLBZvzW2H6DBLzsZMLPWI100waGCd8",
+	"JlVVYsWOMqrDvmL8om18xO25XsG9Uq5+gsFmN08ah3qBG4YZ7a5mXFpiAC2VGTEOBYw3M0sNMxFauzNo",
+	"pf3gJ34r7MsJNGYLOQVk7uTTEqrQa9SN33aCQYC7tgLCgDu2QMN4H3KptgPqfr3ebjbbl6jTR2wD6AC3",
+	"bIetD7dgY6unEd5DGivhuQu9Mu10recRVCZbM6lRYeGyWMALP/XH5m4ju5ybu68c022OaVj1T7udFPtb",
+	"E9uLtAcgG56rAf8i1XV4rV4MXnzfG/zUGzy/GgxO4f/6g8HgH1584UXuAoAzGe/5YDCwD9gOMMCeSKHl",
+	"EPYOjqBAKnGawmJ1xpEOlnNlPLaCToo8RM12IkXgwyBYnQu96rOLd+fs5fMfBx777epd78ecDn6Oi9N7",
+	"I81CG9kkfFh2SxsaeoahASzs/PI/d2XslQ5vA839nvSFimQkN+Q1/07jPyTD/+oJGrklWR9I6Xc7x2R6",
+	"K1rM0iiYq2sm7tFABSDsW6GIzWRoSB80Mx1ijIxHbPj518srZqmML6PZM7hj+Ap9+k47vBULQDBcYamk",
+	"VR1DOZ1FhnhVmxgw8VYgqCFCNK7gEj1IYSXmrdIrQ/3lLbtrRGwThbVak6FtqiyL/J4+JRsj/23HyUgp",
+	"rHB3c1KaTPWRZqV8FBFbhHoa8jm5DriCaAyTxixFyO70cjwTxN5j13F1D8HDyuTBkhNqixgB4uskUDn0",
+	"lUuo6hBzjwlMKSjLi3mwEMg/4GtuTGVuTEFC74emqtNl9rXZN0eWoZ1Jmml5hwtBjJyyRWIMmmyjEBgK",
+	"xUeB8IdswgMjPEDaAWQ8NRYg2CisiHIwFEwvo1c5gegxvvSlUGPhMbPEI0mHVsD4oOHjc5KqMfsYbm7J",
+	"YQZBSqVXpXFJDFA8ZqGzf13lOEGcJnzW/YyfA4lYeL8YL0P7BkuvI8FDEZ6c/vPGEtWIGzmGP248eGY5",
+	"hBH6kO1VV31pjygZCEAvN4jad+KdLMPg5PTkGRAgfUz+UZcYbvBSWS3I6Knm+stoVoHQjeFVLxsQc7e5",
+	"BLDSOxdCLwKRhZAh4wTLSdeA8OLrNF43llkUH+hIz2prd9LSSB6bxj7ZyKmSakrFqaFIQXkaXfLUT3w8",
+	"k8qBkelVnHyVWpsCaRQfAx6Jyzc/o+0V65N2NhD4Sa3YQvbg8cWH/KYIVEsaHaCGWwRhKn+7poXElQX0",
+	"nnS3vni3grLb41ZKDnkU/y4OvBTK9wCE32MrOHXyOOtld50X2tDTPfR38Q6CFyNcSBlaZTUNJA7oYiXr",
+	"h0iXY20i4zHA80u9zTmFypfPl0iVaY7wZRlhvw1DHToYf+UjOCcbB1JgFJdun4lgATx534tr5bk/lwp6",
+	"O6TSELxs6NgjFnAX6S93Mal687KFR6XagVcps27F2g2x/3Q/x0TjLiY/uCF8HLiL9p/u51TbFS/TosJL",
+	"9//0Mh1fvSxWppeDOvbSeHFe2nfnZaH/PNys+JuNTv8TH3YT31PcgIavubFn0Z0IrNJSfEh229L7VLE1",
+	"TbcgteAHXeQb70RpJexJ5Z3olSr76K+kexjSvZNi1TbRNSa0zCJUUsuff/53AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -162,6 +162,13 @@ type Tenants interface {
 	InvitationByToken(ctx context.Context, token string) (tenant.Invitation, tenant.Tenant, error)
 	AcceptInvitation(ctx context.Context, i tenant.Invitation, userID tenant.ID) (tenant.Member, error)
 	ServiceAccount(ctx context.Context, tenantID, id tenant.ID) (tenant.ServiceAccount, error)
+	// BindingsOf returns all bindings of a principal in one query.
+	BindingsOf(ctx context.Context, tenantID, principalID tenant.ID) ([]tenant.Binding, error)
+	Bind(ctx context.Context, tenantID tenant.ID, in tenant.Binding, may tenant.BindingCheck) (tenant.Binding, error)
+	UpdateBinding(ctx context.Context, tenantID, id tenant.ID, end *time.Time, want int64, may tenant.BindingCheck) (tenant.Binding, error)
+	Unbind(ctx context.Context, tenantID, id tenant.ID, want int64, may tenant.BindingCheck) error
+	CreateRole(ctx context.Context, tenantID tenant.ID, in tenant.CustomRole) (tenant.CustomRole, error)
+	UpdateRole(ctx context.Context, tenantID, id tenant.ID, u tenant.RoleUpdate, want int64, may func(tenant.CustomRole) error) (tenant.CustomRole, error)
 	KeyByID(ctx context.Context, id tenant.ID) (tenant.APIKey, error)
 	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)
 	KeyUsed(ctx context.Context, k tenant.APIKey, use tenant.KeyUse) error

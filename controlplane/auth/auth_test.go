@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
@@ -48,6 +49,30 @@ func TestPassword_verifiesAndNeverForNobody(t *testing.T) {
 	}
 }
 
+func TestPassword_waitsForATurn(t *testing.T) {
+	h := newHasher(quick)
+	for range cap(h.slots) {
+		h.slots <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.hash(ctx, "p"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// of is somebody with a role in the whole tenant.
+func of(role tenant.Role) *Principal {
+	return &Principal{Role: role, rights: RightsOf(role, nil, time.Time{})}
+}
+
+// key is a key with a control role that a member with a role owns.
+func key(role, owner tenant.Role) *Principal {
+	p := of(role)
+	p.capped, p.caps = true, RightsOf(owner, nil, time.Time{})
+	return p
+}
+
 func TestMay_tableAndCeiling(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    *Principal
@@ -57,15 +82,15 @@ func TestMay_tableAndCeiling(t *testing.T) {
 		"nobody, public":        {nil, PermissionPublic, ""},
 		"nobody, self":          {nil, PermissionSelf, errs.Unauthenticated},
 		"nobody, topic":         {nil, "topic:read", errs.Unauthenticated},
-		"viewer, self":          {&Principal{Role: tenant.RoleViewer}, PermissionSelf, ""},
-		"viewer reads":          {&Principal{Role: tenant.RoleViewer}, "topic:read", ""},
-		"viewer writes":         {&Principal{Role: tenant.RoleViewer}, "topic:write", errs.Forbidden},
-		"viewer messages":       {&Principal{Role: tenant.RoleViewer}, "message:read", errs.Forbidden},
-		"billing, topics":       {&Principal{Role: tenant.RoleBilling}, "topic:read", errs.Forbidden},
-		"unknown role":          {&Principal{Role: "root"}, "topic:read", errs.Forbidden},
-		"unknown permission":    {&Principal{Role: tenant.RoleOwner}, "world:write", errs.Forbidden},
-		"key above its member":  {&Principal{Role: tenant.RoleAdmin, ceiling: tenant.RoleViewer}, "topic:write", errs.Forbidden},
-		"key within its member": {&Principal{Role: tenant.RoleAdmin, ceiling: tenant.RoleOwner}, "topic:write", ""},
+		"viewer, self":          {of(tenant.RoleViewer), PermissionSelf, ""},
+		"viewer reads":          {of(tenant.RoleViewer), "topic:read", ""},
+		"viewer writes":         {of(tenant.RoleViewer), "topic:write", errs.Forbidden},
+		"viewer messages":       {of(tenant.RoleViewer), "message:read", errs.Forbidden},
+		"billing, topics":       {of(tenant.RoleBilling), "topic:read", errs.Forbidden},
+		"unknown role":          {of("root"), "topic:read", errs.Forbidden},
+		"unknown permission":    {of(tenant.RoleOwner), "world:write", errs.Forbidden},
+		"key above its member":  {key(tenant.RoleAdmin, tenant.RoleViewer), "topic:write", errs.Forbidden},
+		"key within its member": {key(tenant.RoleAdmin, tenant.RoleOwner), "topic:write", ""},
 	} {
 		if got := errs.CodeOf(May(c.p, c.perm)); got != c.code {
 			t.Errorf("%s: got %q, want %q", name, got, c.code)
@@ -74,9 +99,9 @@ func TestMay_tableAndCeiling(t *testing.T) {
 }
 
 func TestMayGrant_neverMoreThanOneHas(t *testing.T) {
-	developer := &Principal{Role: tenant.RoleDeveloper}
+	developer := of(tenant.RoleDeveloper)
 	for role, ok := range map[tenant.Role]bool{"": true, tenant.RoleViewer: true, tenant.RoleDeveloper: true, tenant.RoleAdmin: false, tenant.RoleBilling: false} {
-		if err := MayGrant(developer, role); (err == nil) != ok {
+		if err := MayGrant(developer, "sa_1", role); (err == nil) != ok {
 			t.Errorf("%q: %v", role, err)
 		}
 	}

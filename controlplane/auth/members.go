@@ -104,20 +104,9 @@ var dataNeeds = map[tenant.Permission]Permission{
 	tenant.PermissionDescribe: "topic:read",
 }
 
-// Capped leaves of scopes what a member with this role may have: brokers get
-// that and no more. Scopes without a permission are left out.
-func Capped(role tenant.Role, scopes []tenant.Scope) []tenant.Scope {
-	out := make([]tenant.Scope, 0, len(scopes))
-	for _, sc := range scopes {
-		var kept []tenant.Permission
-		for _, perm := range sc.Permissions {
-			if slices.Contains(roles[role], dataNeeds[perm]) {
-				kept = append(kept, perm)
-			}
-		}
-		if sc.Permissions = kept; len(kept) > 0 {
-			out = append(out, sc)
-		}
-	}
-	return out
+// groupNeeds is dataNeeds for scopes of groups.
+var groupNeeds = map[tenant.Permission]Permission{
+	tenant.PermissionSub:      "message:read",
+	tenant.PermissionManage:   "group:write",
+	tenant.PermissionDescribe: "group:read",
 }

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"slices"
-	"sort"
 
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
@@ -31,8 +30,11 @@ type Principal struct {
 	ProviderID tenant.ID
 	Name       string
 
-	needsMFA bool        // the tenant asks its people for a second factor
-	ceiling  tenant.Role // a member's key never may more than the member
+	needsMFA bool // the tenant asks its people for a second factor
+
+	rights []Right
+	capped bool    // what rights give only counts where caps give it too
+	caps   []Right // of the owner of a key
 }
 
 // ActorID is what is metered and noted: the key if one was used, else the
@@ -56,39 +58,25 @@ const (
 // roles is the table of role and permission; it says what x-roles of
 // openapi.yaml says, and a test compares the two.
 var roles = map[tenant.Role][]Permission{
-	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
+	tenant.RoleOwner: {"tenant:read", "tenant:write", "member:read", "member:write", "role:read", "role:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read", "sso:read", "sso:write"},
-	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "member:write", "service_account:read", "service_account:write", "key:read", "key:write",
+	tenant.RoleAdmin: {"tenant:read", "tenant:write", "member:read", "member:write", "role:read", "role:write", "service_account:read", "service_account:write", "key:read", "key:write",
 		"namespace:read", "namespace:write", "acl:read", "acl:write", "topic:read", "topic:write", "group:read", "group:write", "message:read", "message:write",
 		"quota:read", "usage:read", "billing:read", "audit:read", "sso:read", "sso:write"},
-	tenant.RoleDeveloper: {"tenant:read", "member:read", "service_account:read", "key:read", "key:write", "namespace:read", "acl:read", "topic:read",
+	tenant.RoleDeveloper: {"tenant:read", "member:read", "role:read", "service_account:read", "key:read", "key:write", "namespace:read", "acl:read", "topic:read",
 		"topic:write", "group:read", "group:write", "message:read", "message:write", "quota:read", "usage:read"},
-	tenant.RoleViewer: {"tenant:read", "member:read", "service_account:read", "key:read", "namespace:read", "acl:read", "topic:read", "group:read",
+	tenant.RoleViewer: {"tenant:read", "member:read", "role:read", "service_account:read", "key:read", "namespace:read", "acl:read", "topic:read", "group:read",
 		"quota:read", "usage:read"},
 	tenant.RoleBilling: {"tenant:read", "quota:read", "usage:read", "billing:read"},
 	tenant.RoleNone:    {},
 }
 
-// May answers whether p may do what action needs.
-func May(p *Principal, action Permission) error {
-	if action == PermissionPublic {
-		return nil
-	}
-	if p == nil {
-		return unauthenticated("credentials_missing", "sign in first, or send an API key")
-	}
-	if action == PermissionSelf || (slices.Contains(roles[p.Role], action) && (p.ceiling == "" || slices.Contains(roles[p.ceiling], action))) {
-		return nil
-	}
-	return errs.E(errs.Forbidden, "role %s does not grant %s", p.Role, action).WithReason("permission_denied")
-}
-
-// MayGrant answers whether p may give role to a key: nobody gives more than
-// they have.
-func MayGrant(p *Principal, role tenant.Role) error {
+// MayGrant answers whether p may give role to a key of owner: nobody gives more
+// than they have. Their own keys they cap themselves.
+func MayGrant(p *Principal, owner tenant.ID, role tenant.Role) error {
 	for _, perm := range roles[role] {
-		if May(p, perm) != nil {
+		if May(p, perm) != nil && (owner != p.ID || p.Kind != KindUser || !hasSomewhere(p, perm)) {
 			e := errs.E(errs.Forbidden, "role %s cannot give the role %s: it grants %s", p.Role, role, perm).WithReason("permission_denied")
 			e.Field = "control_role"
 			return e
@@ -97,15 +85,44 @@ func MayGrant(p *Principal, role tenant.Role) error {
 	return nil
 }
 
-// Permissions lists what p may do, sorted.
+func hasSomewhere(p *Principal, perm Permission) bool {
+	in := func(grants []Right) bool {
+		return slices.ContainsFunc(grants, func(g Right) bool { return slices.Contains(g.Permissions, perm) })
+	}
+	return in(p.rights) && (!p.capped || in(p.caps))
+}
+
+// Permissions lists what p may do in the whole tenant, sorted.
 func Permissions(p *Principal) []string {
-	var out []string
-	for _, perm := range roles[p.Role] {
+	out := []string{}
+	for _, perm := range AllPermissions() {
 		if May(p, perm) == nil {
 			out = append(out, string(perm))
 		}
 	}
-	sort.Strings(out)
+	return out
+}
+
+// AllPermissions lists what an owner may do, sorted: every permission there is.
+func AllPermissions() []Permission {
+	out := slices.Clone(roles[tenant.RoleOwner])
+	slices.Sort(out)
+	return out
+}
+
+// Rights lists what p has in parts of the tenant. Of a key these are its
+// owner's; it has no more of them than its control_role.
+func Rights(p *Principal) []Right {
+	from := p.rights
+	if p.capped {
+		from = p.caps
+	}
+	var out []Right
+	for _, g := range from {
+		if g.Scope.Kind != tenant.ScopeTenant || tenant.Role(g.Role) != p.Role {
+			out = append(out, g)
+		}
+	}
 	return out
 }
 

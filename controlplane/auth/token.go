@@ -350,7 +350,7 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 // and may still do what action needs: for requests that last. The token that
 // it came with may have run out meanwhile; the session or the key behind it
 // may not.
-func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission, from netip.Addr) error {
+func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission, r Resource, from netip.Addr) error {
 	if p.KeyID != "" {
 		k, err := s.d.Tenants.KeyByID(ctx, p.KeyID)
 		if err != nil {
@@ -360,7 +360,7 @@ func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission,
 		if err != nil {
 			return err
 		}
-		return May(now, action)
+		return MayOn(now, action, r)
 	}
 	now, err := s.sessionPrincipal(ctx, p.SessionID, p.ProviderID, p.TenantID, p.ID)
 	if err != nil {
@@ -369,7 +369,7 @@ func (s *Service) StillMay(ctx context.Context, p *Principal, action Permission,
 	if err := s.Enrolled(ctx, now); err != nil {
 		return err
 	}
-	return May(now, action)
+	return MayOn(now, action, r)
 }
 
 func (s *Service) sessionPrincipal(ctx context.Context, sessionID, providerID, tenantID, userID tenant.ID) (*Principal, error) {
@@ -392,7 +392,12 @@ func (s *Service) sessionPrincipal(ctx context.Context, sessionID, providerID, t
 	if providerID == "" && t.Security.SSORequired && m.Role != tenant.RoleOwner {
 		return nil, errSSORequired
 	}
-	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, ProviderID: providerID, Name: m.Name, needsMFA: t.Security.MFARequired && providerID == ""}, nil
+	bindings, err := s.d.Tenants.BindingsOf(ctx, tenantID, userID)
+	if err != nil {
+		return nil, err
+	}
+	return &Principal{Kind: KindUser, ID: m.UserID, TenantID: m.TenantID, Role: m.Role, SessionID: sessionID, ProviderID: providerID, Name: m.Name,
+		needsMFA: t.Security.MFARequired && providerID == "", rights: RightsOf(m.Role, bindings, s.time())}, nil
 }
 
 var errBadKey = unauthenticated("key_invalid", "the API key id or its secret is wrong")
@@ -431,56 +436,66 @@ func (s *Service) AuthenticateKey(ctx context.Context, id, secret string, from n
 }
 
 func (s *Service) keyPrincipal(ctx context.Context, k tenant.APIKey, from netip.Addr) (*Principal, error) {
-	owner, ceiling, err := s.usable(ctx, k, from)
+	o, err := s.usable(ctx, k, from)
 	if err != nil {
 		return nil, err
 	}
 	if k.ControlRole == "" {
 		return nil, errs.E(errs.Forbidden, "API key %s has no control_role: it can send and receive but not use this API", k.ID).WithReason("key_without_role")
 	}
-	p := &Principal{Kind: KindServiceAccount, ID: k.OwnerID, TenantID: k.TenantID, Role: k.ControlRole, KeyID: k.ID, Name: owner, ceiling: ceiling}
-	if ceiling != "" {
-		p.Kind = KindUser
+	p := &Principal{Kind: o.kind, ID: k.OwnerID, TenantID: k.TenantID, Role: k.ControlRole, KeyID: k.ID, Name: o.name, rights: RightsOf(k.ControlRole, nil, s.time())}
+	if p.capped = o.kind == KindUser || o.bound; !p.capped {
+		return p, nil
 	}
-	return p, nil
+	bindings, err := s.d.Tenants.BindingsOf(ctx, k.TenantID, k.OwnerID)
+	p.caps = RightsOf(o.role, bindings, s.time())
+	return p, err
+}
+
+// keyOwner is who a key belongs to.
+type keyOwner struct {
+	kind  Kind
+	name  string
+	role  tenant.Role // of a member
+	bound bool        // of a service account
 }
 
 // usable checks everything about a key but its secret: state, owner, tenant,
-// address. ceiling is the role of the member that owns it.
-func (s *Service) usable(ctx context.Context, k tenant.APIKey, from netip.Addr) (owner string, ceiling tenant.Role, err error) {
+// address.
+func (s *Service) usable(ctx context.Context, k tenant.APIKey, from netip.Addr) (o keyOwner, err error) {
 	switch k.State(s.time()) {
 	case tenant.KeyRevoked:
-		return "", "", unauthenticated("key_revoked", "API key %s was revoked", k.ID)
+		return o, unauthenticated("key_revoked", "API key %s was revoked", k.ID)
 	case tenant.KeyExpired:
-		return "", "", unauthenticated("key_expired", "API key %s has expired", k.ID)
+		return o, unauthenticated("key_expired", "API key %s has expired", k.ID)
 	case tenant.KeyDisabled:
-		return "", "", unauthenticated("key_disabled", "API key %s is disabled", k.ID)
+		return o, unauthenticated("key_disabled", "API key %s is disabled", k.ID)
 	case tenant.KeyActive:
 	}
 	if !k.AllowsAddress(from) {
-		return "", "", errs.E(errs.Forbidden, "API key %s may not be used from address %s", k.ID, from).WithReason("address_not_allowed")
+		return o, errs.E(errs.Forbidden, "API key %s may not be used from address %s", k.ID, from).WithReason("address_not_allowed")
 	}
 	if len(k.OwnerID) > 3 && k.OwnerID[:3] == tenant.PrefixServiceAccount {
 		a, err := s.d.Tenants.ServiceAccount(ctx, k.TenantID, k.OwnerID)
 		if err != nil {
-			return "", "", unknownKey(err)
+			return o, unknownKey(err)
 		}
 		if a.Disabled {
-			return "", "", unauthenticated("key_disabled", "the service account of API key %s is disabled", k.ID)
+			return o, unauthenticated("key_disabled", "the service account of API key %s is disabled", k.ID)
 		}
-		owner = a.Name
+		o = keyOwner{kind: KindServiceAccount, name: a.Name, bound: a.Bound}
 	} else {
 		m, err := s.d.Tenants.Member(ctx, k.TenantID, k.OwnerID)
 		if err != nil {
-			return "", "", unknownKey(err)
+			return o, unknownKey(err)
 		}
-		owner, ceiling = m.Name, m.Role
+		o = keyOwner{kind: KindUser, name: m.Name, role: m.Role}
 	}
 	operation, _ := ctx.Value(operationKey{}).(string)
 	if err := s.d.Tenants.KeyUsed(ctx, k, tenant.KeyUse{Address: from.Unmap().String(), Operation: operation}); err != nil {
 		s.d.Logger.Warn("last use of key not noted", "key", k.ID, "err", err)
 	}
-	return owner, ceiling, nil
+	return o, nil
 }
 
 // KeyToken is a short JWT for an API key.
@@ -517,7 +532,7 @@ func (s *Service) tokenOf(ctx context.Context, k tenant.APIKey, audience string,
 	var err error
 	if audience == AudienceControl {
 		_, err = s.keyPrincipal(ctx, k, from)
-	} else if _, _, err = s.usable(ctx, k, from); err == nil && len(k.Scopes) == 0 {
+	} else if _, err = s.usable(ctx, k, from); err == nil && len(k.Scopes) == 0 {
 		err = errs.E(errs.Forbidden, "API key %s has no scope: it cannot send or receive", k.ID).WithReason("key_without_scope")
 	}
 	if err != nil {

@@ -3,7 +3,7 @@ package controldb
 import (
 	"context"
 	"fmt"
-	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -29,11 +29,13 @@ type Source struct {
 	tenants *tenantdb.Store
 	boxes   Boxes
 	jwks    func(ctx context.Context) ([]byte, error)
+
+	Now func() time.Time // time.Now, unless set before the first use
 }
 
 // NewSource makes a Source; jwks returns the public signing keys as JSON.
 func NewSource(db *sqldb.DB, tenants *tenantdb.Store, boxes Boxes, jwks func(ctx context.Context) ([]byte, error)) *Source {
-	return &Source{db: db, tenants: tenants, boxes: boxes, jwks: jwks}
+	return &Source{db: db, tenants: tenants, boxes: boxes, jwks: jwks, Now: time.Now}
 }
 
 // Desired implements catalog.Source.
@@ -193,10 +195,12 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 			d.State = tenant.KeyRevoked
 		case k.Disabled || disabled[k.OwnerID]:
 			d.State = tenant.KeyDisabled
-		case strings.HasPrefix(k.OwnerID, tenant.PrefixUser):
-			d.Scopes = auth.Capped(owners[member{k.TenantID, k.OwnerID}], k.Scopes)
-			if len(d.Scopes) == 0 && len(k.Scopes) > 0 {
-				d.State = tenant.KeyDisabled // its owner lost all that it could do
+		default:
+			if rights, capped := owners.rights(k, s.Now()); capped {
+				d.Scopes = auth.Capped(rights, k.Scopes)
+				if len(d.Scopes) == 0 && len(k.Scopes) > 0 {
+					d.State = tenant.KeyDisabled // its owner lost all that it could do
+				}
 			}
 		}
 		// Brokers need the secret of a revoked key to tell its owner, and nobody
@@ -207,35 +211,6 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 			}
 		}
 		out = append(out, d)
-	}
-	return out, nil
-}
-
-// member names a person in a tenant.
-type member struct{ tenantID, userID tenant.ID }
-
-// owners reads the roles of the members that own keys: a key never may more
-// than they.
-func (s *Source) owners(ctx context.Context, keys []tenant.APIKey, every bool) (map[member]tenant.Role, error) {
-	var users []tenant.ID
-	for _, k := range keys {
-		if !every && strings.HasPrefix(k.OwnerID, tenant.PrefixUser) {
-			users = append(users, k.OwnerID)
-		}
-	}
-	out := map[member]tenant.Role{}
-	for first := true; first && every || len(users) > 0; first = false {
-		q := s.db.Conn(ctx).Table("members").Select("tenant_id, user_id, role")
-		if n := min(chunk, len(users)); !every {
-			q, users = q.Where("user_id IN ?", users[:n]), users[n:]
-		}
-		var rows []struct{ TenantID, UserID, Role string }
-		if err := q.Find(&rows).Error; err != nil {
-			return nil, sqldb.Error(err)
-		}
-		for _, r := range rows {
-			out[member{r.TenantID, r.UserID}] = tenant.Role(r.Role)
-		}
 	}
 	return out, nil
 }

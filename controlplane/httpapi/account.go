@@ -16,8 +16,9 @@ func (s *server) me(ctx context.Context, c *call) (api.Me, error) {
 	p := c.principal
 	out := api.Me{Id: p.ID, Type: api.PrincipalType(p.Kind), Name: p.Name, TenantId: p.TenantID, Role: api.Role(p.Role),
 		Permissions: auth.Permissions(p), ApiKeyId: some(p.KeyID)}
-	if out.Permissions == nil {
-		out.Permissions = []string{}
+	out.Bindings = []api.MeRight{}
+	for _, r := range auth.Rights(p) {
+		out.Bindings = append(out.Bindings, api.MeRight{Role: r.Role, Scope: scopeOut(r.Scope), Permissions: strs[auth.Permission, string](r.Permissions), ExpiresAt: atPtr(r.ExpiresAt)})
 	}
 	if p.Kind == auth.KindServiceAccount {
 		a, err := s.d.Tenants.ServiceAccount(ctx, p.TenantID, p.ID)

@@ -73,6 +73,12 @@ func (s *server) ListApiKeys(gc context.Context, r ListApiKeysRequestObject) (Li
 	c, ctx := enter(gc)
 	f := tenant.KeyFilter{Name: or(r.Params.Name, ""), OwnerID: or(r.Params.OwnerId, ""), NamespaceID: or(r.Params.NamespaceId, ""),
 		State: tenant.KeyState(or(r.Params.State, ""))}
+	if c.ownKeysOnly() {
+		if f.OwnerID != "" && f.OwnerID != c.principal.ID {
+			return ListApiKeys200JSONResponse{Items: []api.ApiKey{}}, nil
+		}
+		f.OwnerID = c.principal.ID
+	}
 	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
 		func(p tenant.Page) ([]tenant.APIKey, error) { return s.d.Tenants.Keys(ctx, c.tenantID(), f, p) },
 		func(k tenant.APIKey) string { return k.ID }, s.keyOut)
@@ -94,10 +100,17 @@ func (s *server) CreateApiKey(gc context.Context, r CreateApiKeyRequestObject) (
 		return nil, err
 	}
 	role := tenant.Role(or(r.Body.ControlRole, ""))
-	if err := auth.MayGrant(c.principal, role); err != nil {
+	owner := or(r.Body.OwnerId, c.principal.ID)
+	if c.ownKeysOnly() && owner != c.principal.ID {
+		return nil, errs.Field("owner_id", "with a role in a part of the tenant you make keys of your own only")
+	}
+	if err := auth.MayGrant(c.principal, owner, role); err != nil {
 		return nil, err
 	}
-	in := tenant.KeyCreate{OwnerID: or(r.Body.OwnerId, c.principal.ID), Name: r.Body.Name, Description: or(r.Body.Description, ""), Scopes: scopes,
+	if err := c.mayScopes(owner, scopes); err != nil {
+		return nil, err
+	}
+	in := tenant.KeyCreate{OwnerID: owner, Name: r.Body.Name, Description: or(r.Body.Description, ""), Scopes: scopes,
 		ControlRole: role, ExpiresAt: timeOf(r.Body.ExpiresAt), AllowedCIDRs: cidrs, Secret: or(r.Body.Secret, "")}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
 		k, secret, err := s.d.Tenants.CreateKey(ctx, c.tenantID(), in)
@@ -135,6 +148,9 @@ func (s *server) keyStatus(ctx context.Context, c *call, id string, revision int
 func (s *server) GetApiKey(gc context.Context, r GetApiKeyRequestObject) (GetApiKeyResponseObject, error) { //nolint:revive // the name is the contract's
 	c, ctx := enter(gc)
 	k, err := s.d.Tenants.Key(ctx, c.tenantID(), r.Id)
+	if err == nil {
+		err = c.mayKey(k)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +191,15 @@ func (s *server) UpdateApiKey(gc context.Context, r UpdateApiKeyRequestObject) (
 		if err := s.mayTouch(ctx, c, r.Id); err != nil {
 			return api.ApiKey{}, err
 		}
+		if u.Scopes != nil {
+			k, err := s.d.Tenants.Key(ctx, c.tenantID(), r.Id)
+			if err != nil {
+				return api.ApiKey{}, err
+			}
+			if err := c.mayScopes(k.OwnerID, *u.Scopes); err != nil {
+				return api.ApiKey{}, err
+			}
+		}
 		k, err := s.d.Tenants.UpdateKey(ctx, c.tenantID(), r.Id, u, want)
 		return s.keyOut(k), err
 	})
@@ -196,7 +221,10 @@ func (s *server) mayTouch(ctx context.Context, c *call, id string) error {
 	if err != nil {
 		return err
 	}
-	return auth.MayGrant(c.principal, k.ControlRole)
+	if err := c.mayKey(k); err != nil {
+		return err
+	}
+	return auth.MayGrant(c.principal, k.OwnerID, k.ControlRole)
 }
 
 // DeleteApiKey revokes and forgets one key.
@@ -270,6 +298,9 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 	}
 	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.ApiKey, error) {
 		c.touches("api_key", r.Id, "")
+		if err := s.ownKey(ctx, c, r.Id); err != nil {
+			return api.ApiKey{}, err
+		}
 		k, err := s.d.Tenants.RevokeKey(ctx, c.tenantID(), r.Id, want)
 		return s.keyOut(k), err
 	})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -233,9 +234,15 @@ func TestTenants_areSealedOff(t *testing.T) {
 			Name: "staff", Issuer: "https://login.example.com", ClientId: "c", Domains: &[]api.DomainName{"b.example"},
 		}))
 		check(t, err)
+		mine, err := apiclient.OK(a.sdk.GetMeWithResponse(t.Context()))
+		check(t, err)
 		other, err := apiclient.OK(b.sdk.GetMeWithResponse(t.Context()))
 		check(t, err)
 		invitation, err := s.invite(b, "c@example.com", "viewer")
+		check(t, err)
+		custom, err := apiclient.Created(b.sdk.CreateRoleWithResponse(t.Context(), nil, api.CustomRoleCreate{Name: "r", Permissions: []api.Permission{"topic:read"}}))
+		check(t, err)
+		binding, err := apiclient.Created(b.sdk.CreateRoleBindingWithResponse(t.Context(), nil, api.RoleBindingCreate{PrincipalId: account.Id, Role: custom.Id, Scope: api.RoleScope{Kind: "tenant"}}))
 		check(t, err)
 		before, err := s.source.Desired(t.Context())
 		check(t, err)
@@ -246,6 +253,7 @@ func TestTenants_areSealedOff(t *testing.T) {
 			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
 			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
 			"updateMember": `{"role":"viewer"}`, "updateIdentityProvider": `{"enabled":false}`, "updateWorkloadIdentity": `{"enabled":false}`, "verifyIdentityDomain": `{"domain":"b.example"}`,
+			"updateRole": `{"name":"mine"}`, "updateRoleBinding": `{"expires_at":null}`,
 			"unlinkIdentity": `{"user_id":"` + other.Id + `"}`,
 			"testAcl":        `{"principal":"` + a.ApiKey.Id + `","operation":"PUB","resource":"topic","name":"hello"}`,
 		}
@@ -267,6 +275,10 @@ func TestTenants_areSealedOff(t *testing.T) {
 				id = other.Id
 			} else if strings.Contains(op.path, "/invitations/{id}") {
 				id = invitation.Id
+			} else if strings.Contains(op.path, "/roles/{id}") {
+				id = custom.Id
+			} else if strings.Contains(op.path, "/role-bindings/{id}") {
+				id = binding.Id
 			}
 			path := strings.NewReplacer("{ns}", b.NamespaceId, "{topic}", "hello", "{group}", "hello-group", "{id}", id).Replace(op.path)
 			path += map[string]string{"getClientConfig": "?language=go", "listAccess": "?resource=topic&name=hello"}[op.id]
@@ -283,6 +295,17 @@ func TestTenants_areSealedOff(t *testing.T) {
 			t.Errorf("only %d operations tried", tried)
 		}
 		// Ids of another tenant inside a body are as absent as made-up ones.
+		for field, in := range map[string]api.RoleBindingCreate{
+			"principal_id":       {PrincipalId: account.Id, Role: "viewer", Scope: api.RoleScope{Kind: "tenant"}},
+			"role":               {PrincipalId: mine.Id, Role: custom.Id, Scope: api.RoleScope{Kind: "tenant"}},
+			"scope.namespace_id": {PrincipalId: mine.Id, Role: "viewer", Scope: api.RoleScope{Kind: "namespace", NamespaceId: &b.NamespaceId}},
+		} {
+			_, err = apiclient.Created(a.sdk.CreateRoleBindingWithResponse(t.Context(), nil, in))
+			var p *apiclient.Error
+			if !errors.As(err, &p) || p.Status != 400 || *p.Field != field {
+				t.Errorf("%s of another tenant: %v", field, err)
+			}
+		}
 		scope := []api.ApiKeyScope{{NamespaceId: b.NamespaceId, Permissions: []api.KeyPermission{"PUB"}}}
 		_, err = apiclient.Created(a.sdk.CreateApiKeyWithResponse(t.Context(), nil, api.ApiKeyCreate{Name: "x", Scopes: &scope}))
 		wantProblem(t, err, http.StatusBadRequest, "invalid")

@@ -39,6 +39,14 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 		w, err := s.d.Tenants.Workload(ctx, c.tenantID(), c.gin.Param("id"))
 		return workloadOut(w), err
 	},
+	"/v1/roles/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		r, err := s.role(ctx, c, c.gin.Param("id"))
+		return r, err
+	},
+	"/v1/role-bindings/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
+		b, err := s.d.Tenants.Binding(ctx, c.tenantID(), c.gin.Param("id"))
+		return bindingOut(b), err
+	},
 	"/v1/service-accounts/{id}": func(ctx context.Context, s *server, c *call) (any, error) {
 		a, err := s.d.Tenants.ServiceAccount(ctx, c.tenantID(), c.gin.Param("id"))
 		return serviceAccountOut(a), err

@@ -42,7 +42,9 @@ func (s *server) ListGroups(gc context.Context, r ListGroupsRequestObject) (List
 	c, ctx := enter(gc)
 	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
 		func(p tenant.Page) ([]catalog.Group, error) {
-			return s.d.Catalog.Groups(ctx, c.tenantID(), r.Ns, or(r.Params.Prefix, ""), p)
+			return only(p, func(p tenant.Page) ([]catalog.Group, error) {
+				return s.d.Catalog.Groups(ctx, c.tenantID(), r.Ns, or(r.Params.Prefix, ""), p)
+			}, func(g catalog.Group) tenant.ID { return g.ID }, func(g catalog.Group) error { return c.mayGroup(r.Ns, g.Name) })
 		},
 		func(g catalog.Group) string { return g.ID }, groupOut)
 	if err != nil {
@@ -58,6 +60,9 @@ func (s *server) CreateGroup(gc context.Context, r CreateGroupRequestObject) (Cr
 		Retry: or(retryIn(r.Body.Retry), catalog.Retry{}), DeadLetter: or(deadLetterIn(r.Body.DeadLetter), catalog.DeadLetter{Enabled: true}),
 		MaxInFlight: or(r.Body.MaxInFlight, 0), MaxReceiveTPS: int64(or(r.Body.MaxRecvTps, 0)), Description: or(r.Body.Description, ""),
 		Labels: or(r.Body.Labels, nil), DeletionProtection: isTrue(r.Body.DeletionProtection)}
+	if err := c.mayGroup(r.Ns, in.Name); err != nil {
+		return nil, err
+	}
 	if err := s.rulesAllowOne(ctx, c, tenant.ResourceGroup, in.Name, tenant.PermissionManage); err != nil {
 		return nil, err
 	}

@@ -195,6 +195,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
 	}
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
+	s.source.Now = s.clock.now
 	s.fleet.source = s.source
 	check(t, s.auth.RotateKeys(t.Context()))
 	check(t, s.catalog.PutCluster(t.Context(), catalog.Cluster{ID: "cl_local", Name: "local", RemotingEndpoint: "127.0.0.1:9876", GRPCEndpoint: "127.0.0.1:8081"}))

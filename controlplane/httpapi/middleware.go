@@ -107,7 +107,7 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 	if authErr != nil {
 		return authErr
 	}
-	if err := auth.May(ca.principal, ca.op.permission); err != nil {
+	if err := auth.MayOn(ca.principal, ca.op.permission, resourceOf(c, ca.op)); err != nil {
 		return err
 	}
 	if ca.op.permission == auth.PermissionSelf {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluicemq/sluice/controlplane/api"
+	"github.com/sluicemq/sluice/controlplane/auth"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/tenant"
 )
@@ -40,7 +41,11 @@ func (s *server) ListNamespaces(gc context.Context, r ListNamespacesRequestObjec
 	}
 	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
 		func(p tenant.Page) ([]tenant.Namespace, error) {
-			return s.d.Tenants.Namespaces(ctx, c.tenantID(), or(r.Params.Name, ""), p)
+			return only(p, func(p tenant.Page) ([]tenant.Namespace, error) {
+				return s.d.Tenants.Namespaces(ctx, c.tenantID(), or(r.Params.Name, ""), p)
+			}, func(n tenant.Namespace) tenant.ID { return n.ID }, func(n tenant.Namespace) error {
+				return auth.MayOn(c.principal, c.op.permission, auth.Resource{NamespaceID: n.ID, Any: true})
+			})
 		},
 		func(n tenant.Namespace) string { return n.ID },
 		func(n tenant.Namespace) api.Namespace { return s.namespaceOut(c, where, n) })

@@ -452,7 +452,7 @@ func TestPages_walkAllAndStayInTheirTenant(t *testing.T) {
 			check(t, err)
 			quotas++
 		}
-		if quotas != 12 {
+		if quotas != 14 {
 			t.Errorf("%d quotas", quotas)
 		}
 		batch, err := apiclient.OK(p.sdk.BatchGetTopicsWithResponse(ctx, p.NamespaceId, nil, api.TopicBatchGet{Names: []string{"page_5", "nope", "hello"}}))

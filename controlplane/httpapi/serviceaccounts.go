@@ -8,7 +8,7 @@ import (
 )
 
 func serviceAccountOut(a tenant.ServiceAccount) api.ServiceAccount {
-	return api.ServiceAccount{Id: a.ID, Name: a.Name, Description: a.Description, Disabled: a.Disabled, Labels: labels(a.Labels),
+	return api.ServiceAccount{Id: a.ID, Name: a.Name, Description: a.Description, Disabled: a.Disabled, Bound: a.Bound, Labels: labels(a.Labels),
 		CreatedAt: at(a.CreatedAt), UpdatedAt: at(a.UpdatedAt), Revision: a.Revision}
 }
 

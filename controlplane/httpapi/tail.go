@@ -174,7 +174,7 @@ func (t *tail) VisitTailMessagesResponse(w http.ResponseWriter) error {
 // mayRead is what admission asked when the tail began: keys are revoked, people
 // sign out and topics are deleted while it runs.
 func (t *tail) mayRead(ctx context.Context) error {
-	if err := t.s.d.Auth.StillMay(ctx, t.c.principal, t.c.op.permission, t.c.addr); err != nil {
+	if err := t.s.d.Auth.StillMay(ctx, t.c.principal, t.c.op.permission, resourceOf(t.c.gin, t.c.op), t.c.addr); err != nil {
 		return err
 	}
 	if err := t.s.rulesAllow(ctx, t.c); err != nil {

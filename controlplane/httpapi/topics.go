@@ -19,7 +19,10 @@ func (s *server) ListTopics(gc context.Context, r ListTopicsRequestObject) (List
 	c, ctx := enter(gc)
 	f := catalog.TopicFilter{Prefix: or(r.Params.Prefix, ""), Type: catalog.TopicType(or(r.Params.Type, ""))}
 	items, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
-		func(p tenant.Page) ([]catalog.Topic, error) { return s.d.Catalog.Topics(ctx, c.tenantID(), r.Ns, f, p) },
+		func(p tenant.Page) ([]catalog.Topic, error) {
+			return only(p, func(p tenant.Page) ([]catalog.Topic, error) { return s.d.Catalog.Topics(ctx, c.tenantID(), r.Ns, f, p) },
+				func(t catalog.Topic) tenant.ID { return t.ID }, func(t catalog.Topic) error { return c.mayTopic(r.Ns, t.Name) })
+		},
 		func(t catalog.Topic) string { return t.ID }, topicOut)
 	if err != nil {
 		return nil, err
@@ -33,6 +36,9 @@ func (s *server) CreateTopic(gc context.Context, r CreateTopicRequestObject) (Cr
 	in := catalog.Topic{Name: r.Body.Name, Type: catalog.TopicType(or(r.Body.Type, "")), Queues: or(r.Body.Queues, 0), Retention: catalog.Duration(or(r.Body.Retention, "")),
 		MaxMessageBytes: or(r.Body.MaxMessageBytes, 0), MaxSendTPS: int64(or(r.Body.MaxSendTps, 0)), Perm: string(or(r.Body.Perm, "")),
 		Description: or(r.Body.Description, ""), Labels: or(r.Body.Labels, nil), DeletionProtection: isTrue(r.Body.DeletionProtection)}
+	if err := c.mayTopic(r.Ns, in.Name); err != nil {
+		return nil, err
+	}
 	if err := s.rulesAllowOne(ctx, c, tenant.ResourceTopic, in.Name, tenant.PermissionManage); err != nil {
 		return nil, err
 	}
@@ -134,9 +140,13 @@ func (s *server) BatchGetTopics(gc context.Context, r BatchGetTopicsRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	out := BatchGetTopics200JSONResponse{Items: make([]api.Topic, len(found)), Missing: absent}
-	for i, t := range found {
-		out.Items[i] = topicOut(t)
+	out := BatchGetTopics200JSONResponse{Items: []api.Topic{}, Missing: absent}
+	for _, t := range found {
+		if c.mayTopic(r.Ns, t.Name) != nil {
+			out.Missing = append(out.Missing, t.Name)
+			continue
+		}
+		out.Items = append(out.Items, topicOut(t))
 	}
 	if out.Missing == nil {
 		out.Missing = []api.TopicName{}

@@ -68,7 +68,7 @@ func (s *server) CreateWorkloadIdentity(gc context.Context, r CreateWorkloadIden
 		return nil, err
 	}
 	role := tenant.Role(or(r.Body.ControlRole, ""))
-	if err := auth.MayGrant(c.principal, role); err != nil {
+	if err := auth.MayGrant(c.principal, r.Body.ServiceAccountId, role); err != nil {
 		return nil, err
 	}
 	in := tenant.WorkloadIdentity{Name: r.Body.Name, Issuer: r.Body.Issuer, Audience: r.Body.Audience, Subject: r.Body.Subject, Conditions: or(r.Body.Conditions, nil),

@@ -106,6 +106,7 @@ type serviceAccountRow struct {
 	Description string
 	Labels      string
 	Disabled    bool
+	Bound       bool
 	Created     int64 `gorm:"column:created_at"`
 	Updated     int64 `gorm:"column:updated_at"`
 	Revision    int64
@@ -114,14 +115,14 @@ type serviceAccountRow struct {
 func (serviceAccountRow) TableName() string { return "service_accounts" }
 
 func (r serviceAccountRow) account() (tenant.ServiceAccount, error) {
-	a := tenant.ServiceAccount{TenantID: r.TenantID, ID: r.ID, Name: r.Name, Description: r.Description, Disabled: r.Disabled,
+	a := tenant.ServiceAccount{TenantID: r.TenantID, ID: r.ID, Name: r.Name, Description: r.Description, Disabled: r.Disabled, Bound: r.Bound,
 		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
 	return a, sqldb.FromJSON(r.Labels, &a.Labels)
 }
 
 func rowOfServiceAccount(a tenant.ServiceAccount) (serviceAccountRow, error) {
 	labels, err := sqldb.JSON(a.Labels)
-	return serviceAccountRow{ID: a.ID, TenantID: a.TenantID, Name: a.Name, Description: a.Description, Labels: labels, Disabled: a.Disabled,
+	return serviceAccountRow{ID: a.ID, TenantID: a.TenantID, Name: a.Name, Description: a.Description, Labels: labels, Disabled: a.Disabled, Bound: a.Bound,
 		Created: sqldb.Millis(a.CreatedAt), Updated: sqldb.Millis(a.UpdatedAt), Revision: a.Revision}, err
 }
 

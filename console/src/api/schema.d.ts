@@ -839,6 +839,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List roles */
+        get: operations["listRoles"];
+        put?: never;
+        /**
+         * Create a role
+         * @description A set of permissions that role bindings give; at most those that the caller has in the whole tenant.
+         */
+        post: operations["createRole"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/roles/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one role */
+        get: operations["getRole"];
+        put?: never;
+        post?: never;
+        /** Delete one role */
+        delete: operations["deleteRole"];
+        options?: never;
+        head?: never;
+        /** Change one role */
+        patch: operations["updateRole"];
+        trace?: never;
+    };
+    "/v1/role-bindings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List role bindings */
+        get: operations["listRoleBindings"];
+        put?: never;
+        /**
+         * Create a role binding
+         * @description Gives a member or a service account a role in a part of the tenant, until a time. Nobody gives more than they have there. From its first binding on the keys of a service account may no more than its bindings give.
+         */
+        post: operations["createRoleBinding"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/role-bindings/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one role binding */
+        get: operations["getRoleBinding"];
+        put?: never;
+        post?: never;
+        /** Delete one role binding */
+        delete: operations["deleteRoleBinding"];
+        options?: never;
+        head?: never;
+        /** Change one role binding */
+        patch: operations["updateRoleBinding"];
+        trace?: never;
+    };
     "/v1/service-accounts": {
         parameters: {
             query?: never;
@@ -1880,6 +1960,21 @@ export interface components {
             next_page_token?: components["schemas"]["PageToken"];
         };
         /**
+         * @description Role binding id.
+         * @example rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS
+         */
+        RoleBindingId: string;
+        /**
+         * @description Name of a built-in role, or id of a custom one.
+         * @example developer
+         */
+        RoleRef: string;
+        /**
+         * @description What operations need, their `x-permission`.
+         * @enum {string}
+         */
+        Permission: "acl:read" | "acl:write" | "audit:read" | "billing:read" | "group:read" | "group:write" | "key:read" | "key:write" | "member:read" | "member:write" | "message:read" | "message:write" | "namespace:read" | "namespace:write" | "quota:read" | "role:read" | "role:write" | "service_account:read" | "service_account:write" | "sso:read" | "sso:write" | "tenant:read" | "tenant:write" | "topic:read" | "topic:write" | "usage:read";
+        /**
          * @description Service account id.
          * @example sa_01JAB3CD4EF5GH6JK7MN8PQ9RS
          */
@@ -2650,6 +2745,7 @@ export interface components {
          *         "tenant:read",
          *         "topic:write"
          *       ],
+         *       "bindings": [],
          *       "created_at": "2026-09-01T08:00:00.000Z",
          *       "updated_at": "2026-09-01T08:00:01.250Z",
          *       "revision": 2
@@ -2664,8 +2760,10 @@ export interface components {
             locale?: components["schemas"]["Locale"];
             tenant_id: components["schemas"]["TenantId"];
             role: components["schemas"]["Role"];
-            /** @description What the caller may do, as in `x-permission`. */
+            /** @description What the caller may do in the whole tenant, as in `x-permission`. */
             permissions: string[];
+            /** @description What the caller has besides in parts of the tenant, by role bindings. An API key has of its owner's no more than its control role. */
+            bindings: components["schemas"]["MeRight"][];
             api_key_id?: components["schemas"]["ApiKeyId"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
@@ -3060,12 +3158,164 @@ export interface components {
             locale?: components["schemas"]["Locale"];
         };
         /**
+         * @description A set of permissions. Built-in roles are shown with it and cannot be changed.
+         * @example {
+         *       "id": "rol_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "name": "support",
+         *       "description": "Looks at messages",
+         *       "permissions": [
+         *         "message:read",
+         *         "topic:read"
+         *       ],
+         *       "built_in": false,
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:00.000Z",
+         *       "revision": 1
+         *     }
+         */
+        CustomRole: {
+            id: components["schemas"]["RoleRef"];
+            name: components["schemas"]["DisplayName"];
+            description: components["schemas"]["Description"];
+            /** @description What it grants. */
+            permissions: components["schemas"]["Permission"][];
+            /** @description Every tenant has it; its id is its name. */
+            built_in: boolean;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new role; the name is unique in the tenant and not that of a built-in role.
+         * @example {
+         *       "name": "support",
+         *       "permissions": [
+         *         "message:read",
+         *         "topic:read"
+         *       ]
+         *     }
+         */
+        CustomRoleCreate: {
+            name: components["schemas"]["DisplayName"];
+            description?: components["schemas"]["Description"];
+            /** @description What it grants. */
+            permissions: components["schemas"]["Permission"][];
+        };
+        /**
+         * @description What to change; all who have the role have the new permissions at once.
+         * @example {
+         *       "permissions": [
+         *         "topic:read"
+         *       ]
+         *     }
+         */
+        CustomRoleUpdate: {
+            name?: components["schemas"]["DisplayName"];
+            description?: components["schemas"]["Description"];
+            /** @description What it grants. */
+            permissions?: components["schemas"]["Permission"][];
+        };
+        /** @description One page of CustomRole objects, the built-in ones first. */
+        CustomRoleList: {
+            items: components["schemas"]["CustomRole"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description What part of a tenant a binding is for.
+         * @enum {string}
+         */
+        RoleScopeKind: "tenant" | "namespace" | "topic" | "group";
+        /**
+         * @description A part of the tenant. What belongs to the tenant as a whole needs `tenant`.
+         * @example {
+         *       "kind": "namespace",
+         *       "namespace_id": "ns4k2m9xq7w1"
+         *     }
+         */
+        RoleScope: {
+            kind: components["schemas"]["RoleScopeKind"];
+            namespace_id?: components["schemas"]["NamespaceId"];
+            /** @description Of `topic` and `group`; a name, a prefix followed by `*`, or `*`. */
+            pattern?: string;
+        };
+        /**
+         * @description Gives a member or a service account a role in a part of the tenant.
+         * @example {
+         *       "id": "rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "principal_id": "usr_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "role": "developer",
+         *       "scope": {
+         *         "kind": "namespace",
+         *         "namespace_id": "ns4k2m9xq7w1"
+         *       },
+         *       "created_by": "usr_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:00.000Z",
+         *       "revision": 1
+         *     }
+         */
+        RoleBinding: {
+            id: components["schemas"]["RoleBindingId"];
+            principal_id: components["schemas"]["PrincipalId"];
+            role: components["schemas"]["RoleRef"];
+            scope: components["schemas"]["RoleScope"];
+            expires_at?: components["schemas"]["Time"];
+            created_by: components["schemas"]["PrincipalId"];
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description A new binding.
+         * @example {
+         *       "principal_id": "usr_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "role": "developer",
+         *       "scope": {
+         *         "kind": "namespace",
+         *         "namespace_id": "ns4k2m9xq7w1"
+         *       }
+         *     }
+         */
+        RoleBindingCreate: {
+            principal_id: components["schemas"]["PrincipalId"];
+            role: components["schemas"]["RoleRef"];
+            scope: components["schemas"]["RoleScope"];
+            expires_at?: components["schemas"]["Time"];
+        };
+        /**
+         * @description What to change; all else about a binding would be another one.
+         * @example {
+         *       "expires_at": "2026-10-01T08:00:00.000Z"
+         *     }
+         */
+        RoleBindingUpdate: {
+            /**
+             * Format: date-time
+             * @description When it ends; null for never.
+             */
+            expires_at: string | null;
+        };
+        /** @description One page of RoleBinding objects, in a stable order. */
+        RoleBindingList: {
+            items: components["schemas"]["RoleBinding"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /** @description What the caller may do in a part of the tenant. */
+        MeRight: {
+            role: components["schemas"]["RoleRef"];
+            scope: components["schemas"]["RoleScope"];
+            /** @description What the role grants; of it counts there what has a meaning there. */
+            permissions: string[];
+            expires_at?: components["schemas"]["Time"];
+        };
+        /**
          * @description A machine that owns API keys.
          * @example {
          *       "id": "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
          *       "name": "checkout",
          *       "description": "",
          *       "disabled": false,
+         *       "bound": false,
          *       "labels": {},
          *       "created_at": "2026-09-01T08:00:00.000Z",
          *       "updated_at": "2026-09-01T08:00:01.250Z",
@@ -3078,6 +3328,8 @@ export interface components {
             description: components["schemas"]["Description"];
             /** @description Keys of a disabled account are refused. */
             disabled: boolean;
+            /** @description Its keys may no more than its role bindings give; from its first binding on, for ever. */
+            bound: boolean;
             labels: components["schemas"]["Labels"];
             created_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
@@ -4879,6 +5131,10 @@ export interface components {
         IdentityProviderParam: components["schemas"]["IdentityProviderId"];
         /** @description Workload identity id. */
         WorkloadIdentityParam: components["schemas"]["WorkloadIdentityId"];
+        /** @description Name of a built-in role, or id of a custom one. */
+        RoleParam: components["schemas"]["RoleRef"];
+        /** @description Role binding id. */
+        RoleBindingParam: components["schemas"]["RoleBindingId"];
         /** @description Service account id. */
         ServiceAccountParam: components["schemas"]["ServiceAccountId"];
         /** @description Second factor id. */
@@ -6483,6 +6739,324 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listRoles: {
+        parameters: {
+            query?: {
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomRoleList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRole: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CustomRoleCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomRole"];
+                };
+            };
+            /** @description Created. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomRole"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRole: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of a built-in role, or id of a custom one. */
+                id: components["parameters"]["RoleParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomRole"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteRole: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Name of a built-in role, or id of a custom one. */
+                id: components["parameters"]["RoleParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateRole: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Name of a built-in role, or id of a custom one. */
+                id: components["parameters"]["RoleParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CustomRoleUpdate"];
+            };
+        };
+        responses: {
+            /** @description The object after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CustomRole"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listRoleBindings: {
+        parameters: {
+            query?: {
+                /** @description Only bindings of this member or service account. */
+                principal_id?: components["schemas"]["PrincipalId"];
+                /** @description Only bindings of this role. */
+                role?: components["schemas"]["RoleRef"];
+                /** @description Only bindings in this namespace. */
+                namespace_id?: components["schemas"]["NamespaceId"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleBindingList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createRoleBinding: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RoleBindingCreate"];
+            };
+        };
+        responses: {
+            /** @description Dry run: the object as it would be; its id is not kept. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleBinding"];
+                };
+            };
+            /** @description Created. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleBinding"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRoleBinding: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Role binding id. */
+                id: components["parameters"]["RoleBindingParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Found. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleBinding"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteRoleBinding: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Role binding id. */
+                id: components["parameters"]["RoleBindingParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone. With `dry_run`: it could be deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateRoleBinding: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path: {
+                /** @description Role binding id. */
+                id: components["parameters"]["RoleBindingParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RoleBindingUpdate"];
+            };
+        };
+        responses: {
+            /** @description The object after the change. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RoleBinding"];
+                };
             };
             default: components["responses"]["Failure"];
         };

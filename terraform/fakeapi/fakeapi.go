@@ -58,6 +58,8 @@ type API struct {
 	keys        map[string]*api.ApiKey
 	members     map[string]*api.Member
 	invitations map[string]*api.Invitation
+	roles       map[string]*api.CustomRole
+	bindings    map[string]*api.RoleBinding
 	messages    map[string][]api.Message
 	replies     map[string]reply // by idempotency key
 	requests    []Request
@@ -91,7 +93,7 @@ func New() (*API, error) {
 	a := &API{
 		router: router, clock: time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC),
 		namespaces: map[string]*api.Namespace{}, topics: map[string]*api.Topic{}, groups: map[string]*api.Group{},
-		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
+		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, roles: map[string]*api.CustomRole{}, bindings: map[string]*api.RoleBinding{}, messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
 	}
 	a.mux = a.routes()
 	a.firstMembers()

@@ -51,6 +51,7 @@ func (a *API) routes() *http.ServeMux {
 	m.HandleFunc("GET /v1/costs", a.costs)
 	a.memberRoutes(m)
 	a.invitationRoutes(m)
+	a.roleRoutes(m)
 	return m
 }
 
@@ -124,7 +125,7 @@ func (a *API) refresh(w http.ResponseWriter, r *http.Request) {
 func (a *API) me(w http.ResponseWriter, r *http.Request) {
 	email, created := api.Email(Email), api.NewTimestamp(a.clock)
 	me := api.Me{Id: UserID, Type: api.PrincipalTypeUser, Name: "Ada", Email: &email, TenantId: TenantID, Role: api.RoleOwner,
-		Permissions: []string{"topic:read", "topic:write"}, CreatedAt: created, UpdatedAt: created, Revision: 1}
+		Permissions: []string{"topic:read", "topic:write"}, Bindings: []api.MeRight{}, CreatedAt: created, UpdatedAt: created, Revision: 1}
 	if _, _, basic := r.BasicAuth(); basic {
 		id := api.ApiKeyId(KeyID)
 		me.ApiKeyId = &id

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluicemq/sluice/terraform/fakeapi"
@@ -35,4 +36,23 @@ func TestGolden_invitations(t *testing.T) {
 	s.must("invitation", "delete", "ada@example.com")
 	s.run("invitation", "get", "ada@example.com")
 	s.golden("invitations")
+}
+
+func TestGolden_roles(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	s.must("role", "create", "support", "--permission", "topic:read,message:read", "--description", "Looks at messages")
+	s.run("role", "create", "bad", "--permission", "world:write")
+	s.must("role", "list")
+	id := strings.Fields(s.must("role", "list", "-o", "name").stdout)[1]
+	s.must("role", "update", id, "--permission", "topic:read")
+	s.must("role", "bind", "grace@example.com", id, "--topics", "orders*", "--expires", "8h")
+	s.must("role", "bind", fakeapi.MemberID, "viewer", "--whole-tenant", "--dry-run")
+	s.must("role", "bindings", "--principal", fakeapi.MemberID)
+	binding := strings.TrimSpace(s.must("role", "bindings", "-o", "name").stdout)
+	s.must("role", "extend", binding, "never")
+	s.must("role", "unbind", binding)
+	s.must("role", "delete", id)
+	s.run("role", "get", id)
+	s.golden("roles")
 }

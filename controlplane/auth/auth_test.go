@@ -49,18 +49,6 @@ func TestPassword_verifiesAndNeverForNobody(t *testing.T) {
 	}
 }
 
-func TestPassword_waitsForATurn(t *testing.T) {
-	h := newHasher(quick)
-	for range cap(h.slots) {
-		h.slots <- struct{}{}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := h.hash(ctx, "p"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // of is somebody with a role in the whole tenant.
 func of(role tenant.Role) *Principal {
 	return &Principal{Role: role, rights: RightsOf(role, nil, time.Time{})}

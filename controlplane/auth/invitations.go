@@ -80,7 +80,8 @@ type Acceptance struct {
 type Accepting struct {
 	invitation tenant.Invitation
 	user       User
-	fresh      bool // user is not made yet
+	fresh      bool      // user is not made yet
+	proved     time.Time // when the person proved who they are
 }
 
 // TenantID is the tenant that the person will be in.
@@ -107,17 +108,27 @@ func (s *Service) CheckAcceptance(ctx context.Context, in Acceptance) (*Acceptin
 	if err != nil {
 		return nil, err
 	}
-	a := &Accepting{invitation: i, user: u}
-	if in.By != nil && in.By.SessionID != "" {
+	a := &Accepting{invitation: i, user: u, proved: s.time()}
+	// A sign-in at a tenant's identity provider proves nothing to other tenants.
+	if in.By != nil && in.By.SessionID != "" && in.By.ProviderID == "" {
 		if in.By.ID != u.ID {
 			return nil, errs.E(errs.Forbidden, "the invitation is for another address than yours; sign out and accept it as that person").WithReason("invitation_of_another")
 		}
-		return a, nil
+		ses, err := s.d.Store.Session(ctx, in.By.SessionID)
+		a.proved = ses.AuthenticatedAt
+		return a, err
 	}
 	if in.Password == "" {
 		return nil, unauthenticated("sign_in_first", "the invited address has an account: sign in, or send its password")
 	}
-	return a, s.checkPasswordOf(ctx, u, in.Password)
+	if err := s.checkPasswordOf(ctx, u, in.Password); err != nil {
+		return nil, err
+	}
+	factors, err := s.confirmed(ctx, u.ID)
+	if err == nil && len(factors) > 0 {
+		err = unauthenticated("sign_in_first", "your account has a second factor: sign in with it, then accept the invitation")
+	}
+	return a, err
 }
 
 func (s *Service) checkPasswordOf(ctx context.Context, u User, password string) error {
@@ -144,7 +155,7 @@ func (s *Service) newcomer(ctx context.Context, i tenant.Invitation, in Acceptan
 		language = i.Locale
 	}
 	now := s.time()
-	return &Accepting{invitation: i, fresh: true, user: User{ID: tenant.NewID(tenant.PrefixUser, now), Email: i.Email, Name: in.Name, PasswordHash: hash,
+	return &Accepting{invitation: i, fresh: true, proved: now, user: User{ID: tenant.NewID(tenant.PrefixUser, now), Email: i.Email, Name: in.Name, PasswordHash: hash,
 		Locale: locale(language), LastSignInAt: &now, CreatedAt: now, UpdatedAt: now, Revision: 1}}, nil
 }
 
@@ -168,7 +179,7 @@ func (s *Service) Accept(ctx context.Context, a *Accepting, dev Device) (Grant, 
 			return err
 		}
 		var err error
-		g, err = s.begin(ctx, a.user, a.invitation.TenantID, dev)
+		g, err = s.beginAs(ctx, a.user, a.invitation.TenantID, dev, a.proved)
 		return err
 	})
 	return g, err

@@ -275,3 +275,24 @@ func TestInvitation_nobodyGivesMoreThanTheyHave(t *testing.T) {
 	_, err = apiclient.OK(s.api.LookUpInvitationWithResponse(t.Context(), nil, api.InvitationLookUp{Token: token}))
 	wantCode(t, "invitation of a demoted admin", err, 401, "invitation_invalid")
 }
+
+// A password alone does not let in whose account has a second factor, by this
+// door either, and a session that accepts is not proved fresh by it.
+func TestInvitation_secondFactorIsNotSkipped(t *testing.T) {
+	s := newSystem(t, sqldb.SQLite)
+	owner, ada := s.signUp("owner@example.com"), s.signUp("ada@example.com")
+	s.enrol(ada.sdk, "phone")
+	_, err := s.invite(owner, "ada@example.com", "admin")
+	check(t, err)
+	token := s.invited("ada@example.com")
+	_, err = s.accept(api.InvitationAccept{Token: token, Password: ptr("wrong password")})
+	wantCode(t, "a wrong password", err, 400, "password_wrong")
+	_, err = s.accept(api.InvitationAccept{Token: token, Password: ptr(password)})
+	wantCode(t, "a password alone", err, 401, "sign_in_first")
+	s.exec("UPDATE sessions SET authenticated_at = 1 WHERE user_id = (SELECT id FROM users WHERE email = 'ada@example.com')")
+	ses, err := apiclient.OK(ada.sdk.AcceptInvitationWithResponse(t.Context(), nil, api.InvitationAccept{Token: token}))
+	check(t, err)
+	if status, p, _ := s.raw("POST", "/v1/invitations", "Bearer "+ses.AccessToken, `{"email":"x@example.com","role":"viewer"}`); status != http.StatusForbidden || p.Code != "step_up_required" {
+		t.Errorf("a risky act after accepting with an old session: %d %s", status, p.Code)
+	}
+}

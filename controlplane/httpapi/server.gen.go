@@ -7150,6 +7150,20 @@ func (response RevokeToken200Response) VisitRevokeTokenResponse(w http.ResponseW
 	return nil
 }
 
+type RevokeToken400JSONResponse OAuthError
+
+func (response RevokeToken400JSONResponse) VisitRevokeTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RevokeTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int

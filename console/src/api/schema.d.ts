@@ -5666,6 +5666,15 @@ export interface operations {
                 };
                 content?: never;
             };
+            /** @description The request is wrong. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OAuthError"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };

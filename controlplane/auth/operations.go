@@ -106,6 +106,11 @@ var operations = []Operation{
 	{ID: "getServiceAccount", Permission: "service_account:read"},
 	{ID: "updateServiceAccount", Permission: "service_account:write"},
 	{ID: "deleteServiceAccount", Permission: "service_account:write"},
+	{ID: "listWorkloadIdentities", Permission: "service_account:read"},
+	{ID: "createWorkloadIdentity", Permission: "service_account:write", StepUp: true},
+	{ID: "getWorkloadIdentity", Permission: "service_account:read"},
+	{ID: "updateWorkloadIdentity", Permission: "service_account:write", StepUp: true},
+	{ID: "deleteWorkloadIdentity", Permission: "service_account:write", StepUp: true},
 
 	{ID: "listApiKeys", Permission: "key:read"},
 	{ID: "createApiKey", Permission: "key:write"},

@@ -822,6 +822,13 @@ func TestTenant_security(t *testing.T) {
 		if got := org.Security; !got.MfaRequired || got.SsoRequired || got.MaxKeyAge == nil || *got.MaxKeyAge != "90m" {
 			t.Errorf("after the change: %+v", got)
 		}
+		idp, err := apiclient.Created(p.sdk.CreateIdentityProviderWithResponse(ctx, nil, api.IdentityProviderCreate{
+			Name: "staff", Issuer: "https://login.example.com", ClientId: "c", Domains: &[]api.DomainName{"example.com"},
+		}))
+		check(t, err)
+		s.dns.set(idp.Domains[0].TxtName, idp.Domains[0].TxtValue)
+		_, err = apiclient.OK(p.sdk.VerifyIdentityDomainWithResponse(ctx, idp.Id, nil, api.VerifyIdentityDomain{Domain: "example.com"}))
+		check(t, err)
 		org, err = change(api.TenantSecurityUpdate{SsoRequired: ptr(true)})
 		check(t, err)
 		if got := org.Security; !got.MfaRequired || !got.SsoRequired || got.MaxKeyAge == nil {

@@ -48,7 +48,7 @@ func (s *server) rulesAllowOne(ctx context.Context, c *call, kind tenant.Resourc
 	who := []tenant.ID{c.principal.ID}
 	if id := c.principal.KeyID; id != "" {
 		var err error
-		if q.Key, q.State, err = s.d.Tenants.KeyAndState(ctx, c.tenantID(), id); err != nil {
+		if q.Key, q.State, err = s.keyAtBrokers(ctx, c.tenantID(), id); err != nil {
 			return err
 		}
 		q.Role = op == tenant.PermissionManage || op == tenant.PermissionDescribe
@@ -63,6 +63,15 @@ func (s *server) rulesAllowOne(ctx context.Context, c *call, kind tenant.Resourc
 		return err
 	}
 	return errs.E(errs.Forbidden, "%s", d.Reason).WithReason("permission_denied")
+}
+
+// keyAtBrokers is a key as brokers know it.
+func (s *server) keyAtBrokers(ctx context.Context, tenantID, id tenant.ID) (tenant.APIKey, tenant.KeyState, error) {
+	k, state, err := s.d.Tenants.KeyAndState(ctx, tenantID, id)
+	if err != nil {
+		return k, state, err
+	}
+	return s.d.Auth.AtBrokers(ctx, k, state)
 }
 
 // judge decides by the rules of a namespace that the filter leaves.
@@ -102,7 +111,9 @@ func (s *server) ListAccess(gc context.Context, r ListAccessRequestObject) (List
 		networks = append(networks, rule.CIDRs...)
 	}
 	all, next, err := listed(s, c, r.Params.PageSize, r.Params.PageToken,
-		func(p tenant.Page) ([]accessor, error) { return s.accessors(ctx, c.tenantID(), r.Ns, kind, p) },
+		func(p tenant.Page) ([]accessor, error) {
+			return s.accessors(ctx, c.tenantID(), r.Ns, kind, r.Params.Name, p)
+		},
 		func(a accessor) string { return a.out.Id }, func(a accessor) accessor { return a })
 	if err != nil {
 		return nil, err
@@ -157,7 +168,7 @@ func edges(networks []netip.Prefix) []netip.Addr {
 	return slices.Compact(out)
 }
 
-func (s *server) accessors(ctx context.Context, tenantID, namespaceID tenant.ID, kind tenant.ResourceKind, p tenant.Page) ([]accessor, error) {
+func (s *server) accessors(ctx context.Context, tenantID, namespaceID tenant.ID, kind tenant.ResourceKind, name string, p tenant.Page) ([]accessor, error) {
 	var out []accessor
 	now := s.d.Now()
 	if p.After < tenant.PrefixUser {
@@ -166,7 +177,7 @@ func (s *server) accessors(ctx context.Context, tenantID, namespaceID tenant.ID,
 			return nil, err
 		}
 		for _, k := range keys {
-			_, state, err := s.d.Tenants.KeyAndState(ctx, tenantID, k.ID)
+			k, state, err := s.keyAtBrokers(ctx, tenantID, k.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -184,22 +195,22 @@ func (s *server) accessors(ctx context.Context, tenantID, namespaceID tenant.ID,
 		people.After = ""
 	}
 	members, err := s.d.Tenants.Members(ctx, tenantID, people)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range members {
+		rights, err := s.d.Auth.RightsOfMember(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		at := auth.Resource{NamespaceID: namespaceID}
+		if at.Topic = name; kind == tenant.ResourceGroup {
+			at.Topic, at.Group = "", name
+		}
 		out = append(out, accessor{
 			out: api.Accessor{Id: m.UserID, Kind: api.AccessorMember, Name: m.Name, OwnerId: m.UserID},
-			ask: catalog.AccessQuestion{UserID: m.UserID, Now: now}, role: func(op tenant.Permission) bool { return roleGrants(m.Role, kind, op) },
+			ask: catalog.AccessQuestion{UserID: m.UserID, Now: now}, role: func(op tenant.Permission) bool { return auth.PersonMay(rights, op, at) },
 		})
 	}
-	return out, err
-}
-
-// roleGrants tells whether a member's role lets them do op on the HTTP API.
-func roleGrants(role tenant.Role, kind tenant.ResourceKind, op tenant.Permission) bool {
-	for permission, does := range touching {
-		about := strings.HasPrefix(string(permission), string(kind)+":") || strings.HasPrefix(string(permission), "message:")
-		if does == op && about && slices.Contains(auth.Roles()[role], permission) {
-			return true
-		}
-	}
-	return false
+	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
 	"github.com/sluicemq/sluice/internal/sqldb"
+	"github.com/sluicemq/sluice/tenant"
 )
 
 // basic is a client that signs with an API key.
@@ -157,6 +158,48 @@ func TestAccess_whoCanTouch(t *testing.T) {
 		}
 		_, err = apiclient.OK(other.sdk.ListAccessWithResponse(ctx, p.NamespaceId, &api.ListAccessParams{Resource: "topic", Name: "payments"}))
 		wantProblem(t, err, http.StatusNotFound, "not_found")
+	})
+}
+
+// A key of somebody who lost the right says so in the tester, the list and over
+// HTTP, as brokers do.
+func TestAccess_followsTheOwnersRights(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		owner := s.signUp("ada@example.com")
+		colleague, id := s.colleague(owner, "bob@example.com", tenant.RoleDeveloper)
+		ctx := t.Context()
+		k, err := apiclient.Created(colleague.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", ControlRole: ptr(api.ControlRole("developer")),
+			Scopes: &[]api.ApiKeyScope{{NamespaceId: owner.NamespaceId, Permissions: []api.KeyPermission{"PUB"}}}}))
+		check(t, err)
+		look := func() (tester bool, listed []string) {
+			t.Helper()
+			d, err := apiclient.OK(owner.sdk.TestAclWithResponse(ctx, owner.NamespaceId, api.AclTest{Principal: k.Id, Operation: "PUB", Resource: "topic", Name: "hello"}))
+			check(t, err)
+			page, err := apiclient.OK(owner.sdk.ListAccessWithResponse(ctx, owner.NamespaceId, &api.ListAccessParams{Resource: "topic", Name: "hello"}))
+			check(t, err)
+			for _, a := range page.Items {
+				if a.OwnerId == id {
+					listed = append(listed, a.Id)
+				}
+			}
+			return d.Allowed, listed
+		}
+		if allowed, listed := look(); !allowed || len(listed) != 2 {
+			t.Errorf("a developer: tester %v, listed %v", allowed, listed)
+		}
+		_, err = apiclient.OK(owner.sdk.UpdateMemberWithResponse(ctx, id, nil, api.MemberUpdate{Role: "billing"}))
+		check(t, err)
+		if allowed, listed := look(); allowed || len(listed) != 0 {
+			t.Errorf("after the role went: tester %v, listed %v", allowed, listed)
+		}
+		_, err = apiclient.Created(s.basic(k).SendMessageWithResponse(ctx, owner.NamespaceId, "hello", nil, api.MessageSend{Body: "x"}))
+		wantProblem(t, err, http.StatusForbidden, "permission_denied")
+		_, err = apiclient.Created(owner.sdk.CreateRoleBindingWithResponse(ctx, nil, api.RoleBindingCreate{PrincipalId: id, Role: "developer",
+			Scope: api.RoleScope{Kind: "topic", NamespaceId: &owner.NamespaceId, Pattern: ptr("hel*")}}))
+		check(t, err)
+		if allowed, listed := look(); !allowed || len(listed) != 2 {
+			t.Errorf("with a binding for the topic: tester %v, listed %v", allowed, listed)
+		}
 	})
 }
 

@@ -164,7 +164,7 @@ func (s *server) TestAcl(gc context.Context, r TestAclRequestObject) (TestAclRes
 		}
 	}
 	var err error
-	if q.Key, q.State, err = s.d.Tenants.KeyAndState(ctx, c.tenantID(), r.Body.Principal); err != nil {
+	if q.Key, q.State, err = s.keyAtBrokers(ctx, c.tenantID(), r.Body.Principal); err != nil {
 		return nil, err
 	}
 	judge, err := s.judge(ctx, c.tenantID(), r.Ns, tenant.RulesAbout([]tenant.ID{q.Key.ID, q.Key.OwnerID}, q.Resource, q.Name))

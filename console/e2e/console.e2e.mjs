@@ -3,20 +3,25 @@
 //
 //   SLUICE_URL=http://127.0.0.1:8080 SLUICE_TEST_CHROMIUM=/usr/bin/chromium node e2e/console.e2e.mjs
 //
-// SLUICE_E2E_SHOTS=folder keeps a picture of every page.
+// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,access,audit walks only these after the
+// sign-up, to look at a page while it is made.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { walkPeople } from './people.mjs';
 
 const base = (process.env.SLUICE_URL ?? 'http://127.0.0.1:8080').replace(/\/$/, '');
 const executablePath = process.env.SLUICE_TEST_CHROMIUM ?? '/usr/bin/chromium';
 const shots = process.env.SLUICE_E2E_SHOTS;
+const only = process.env.SLUICE_E2E_ONLY?.split(',');
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const stamp = Date.now().toString(36);
 const email = `console-${stamp}@example.com`;
 const password = `correct horse ${stamp}`;
 const patience = 20_000;
+
+const parts = { people: walkPeople };
 
 const started = performance.now();
 const failures = [];
@@ -103,17 +108,17 @@ async function showsAllColumns(name) {
   check(cut.length === 0, `${name}: ${cut.join('; ')}`);
 }
 
-/** The six digits of the newest mail to the address, from the folder that the server keeps mails in. */
-async function codeFromMailbox() {
+/** What the pattern finds in the newest mail to the address, from the folder that the server keeps mails in. */
+async function mailTo(address, pattern) {
   const until = performance.now() + patience;
   for (;;) {
     const { items } = await (await fetch(`${base}/mailbox.json`)).json();
-    const mine = items.find((m) => m.to.includes(email));
-    const code = mine && /(?<!\d)\d{6}(?!\d)/.exec(mine.body)?.[0];
-    if (code) {
-      return code;
+    const mine = items.find((m) => m.to.includes(address));
+    const found = mine && pattern.exec(mine.body)?.[0];
+    if (found) {
+      return found;
     }
-    check(performance.now() < until, `no mail with a code for ${email} in ${base}/mailbox`);
+    check(performance.now() < until, `no mail with ${pattern} to ${address} in ${base}/mailbox`);
     await new Promise((r) => setTimeout(r, 150));
   }
 }
@@ -195,13 +200,20 @@ async function walk(context) {
   });
 
   await step('verify with the code from the mail', async () => {
-    const code = await codeFromMailbox();
+    const code = await mailTo(email, /(?<!\d)\d{6}(?!\d)/);
     await page.getByLabel('Code from the mail', { exact: true }).fill(code);
     await page.getByRole('button', { name: 'Confirm' }).click();
     await page.waitForURL('**/start?ns=*');
     ns = new URL(page.url()).searchParams.get('ns') ?? '';
     check(/^[a-z0-9]{8,16}$/.test(ns), `no namespace in ${page.url()}`);
   });
+
+  if (only) {
+    for (const part of only) {
+      await parts[part](kit(ns));
+    }
+    return;
+  }
 
   await step('send the first message and see it arrive', async () => {
     await page.getByTestId('send-first').click();
@@ -482,6 +494,10 @@ async function walk(context) {
     await page.waitForURL(`**/n/${ns}/topics/kept`);
   });
 
+  for (const part of Object.values(parts)) {
+    await part(kit(ns));
+  }
+
   await step('an odd address shows a page, not a white screen', async () => {
     await page.goto(`${base}/there/is/no/such/page`);
     await page.getByText('There is no such page').waitFor();
@@ -546,11 +562,46 @@ async function walk(context) {
   });
 }
 
+/** What the walks of other files need of this one. */
+function kit(ns) {
+  return {
+    page,
+    base,
+    ns,
+    step,
+    check,
+    look,
+    fits,
+    showsAllColumns,
+    email,
+    password,
+    mailTo,
+    menu: (name) => page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name, exact: true }).click(),
+    /** Runs what the server is meant to refuse; the browser logs that as a failed load. */
+    async refused(run) {
+      const before = failures.length;
+      await run();
+      failures.splice(before);
+    },
+    signInElsewhere: (agent) => accessToken({ 'User-Agent': agent }),
+    async signOut() {
+      await page.getByTestId('account-menu').click();
+      await page.getByRole('menuitem', { name: 'Sign out' }).click();
+      await page.waitForURL('**/sign-in');
+    },
+    async enterPassword(who, secret) {
+      await page.getByLabel('Mail address', { exact: true }).fill(who);
+      await page.getByLabel('Password', { exact: true }).fill(secret);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    },
+  };
+}
+
 /** A session of its own, as another program would have. */
-async function accessToken() {
+async function accessToken(more = {}) {
   const response = await fetch(`${base}/v1/auth/sign-in`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
+    headers: { 'Content-Type': 'application/json', ...more },
     body: JSON.stringify({ email, password }),
   });
   check(response.ok, `sign-in answered ${response.status}`);

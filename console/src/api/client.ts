@@ -2,6 +2,7 @@ import createClient, { type Middleware } from 'openapi-fetch';
 import { asProblem, problemOf } from './problem';
 import type { components, paths } from './schema';
 import { Session } from './session';
+import { codeOf, StepUp } from './stepup';
 
 export type Schemas = components['schemas'];
 
@@ -47,8 +48,30 @@ export function newId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }
 
-export const api = createClient<paths>({ baseUrl: baseURL, fetch: session.fetch });
-api.use(everyPostOnce);
+/** Where the console learns that the user must prove again who they are. */
+export const stepUp = new StepUp();
+
+const enrolListeners = new Set<() => void>();
+
+/** Calls the listener when the tenant asks for a second factor that the user does not have. */
+export function onEnrolmentRequired(listener: () => void): () => void {
+  enrolListeners.add(listener);
+  return () => enrolListeners.delete(listener);
+}
+
+const tellsOfEnrolment: Middleware = {
+  async onResponse({ response }) {
+    if (response.status === 403 && (await codeOf(response)) === 'mfa_enrolment_required') {
+      for (const l of [...enrolListeners]) {
+        l();
+      }
+    }
+    return undefined;
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: baseURL, fetch: stepUp.around(session.fetch, newId) });
+api.use(everyPostOnce, tellsOfEnrolment);
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 

@@ -1,8 +1,12 @@
 import { api, got } from './client';
 
-/** Ends a sign-in whose second factor is awaited, with six digits of an app or with a recovery code. */
-export function proveSignIn(token: string, text: string) {
+/** Six digits of an app, or else a recovery code, as the API takes them. */
+export function secondFactor(text: string): { code: string } | { recovery_code: string } {
   const proof = text.trim();
-  const body = /^\d{6}$/.test(proof) ? { mfa_token: token, code: proof } : { mfa_token: token, recovery_code: proof };
-  return got(api.POST('/v1/auth/mfa', { body }));
+  return /^\d{6}$/.test(proof) ? { code: proof } : { recovery_code: proof };
+}
+
+/** Ends a sign-in whose second factor is awaited. */
+export function proveSignIn(token: string, text: string) {
+  return got(api.POST('/v1/auth/mfa', { body: { mfa_token: token, ...secondFactor(text) } }));
 }

@@ -12,6 +12,7 @@ import { go } from '../lib/location';
 import { useDark } from '../lib/theme';
 import { Go, LanguageSelect, Mark, ThemeSelect } from '../light/ui';
 import { lastNamespace, rememberNamespace, useMe, useNamespaces } from './data';
+import { ProveAgain, useEnrolment } from './ProveAgain';
 import { ProblemView } from './ui';
 import { useSave } from './useSave';
 
@@ -22,6 +23,7 @@ const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
 export function Shell() {
   const { t, i18n } = useTranslation();
   const dark = useDark();
+  useEnrolment();
   return (
     <ConfigProvider
       locale={i18n.language === 'zh' ? zh : en}
@@ -65,6 +67,7 @@ export function Shell() {
           <Navigation />
           <Content />
         </div>
+        <ProveAgain />
         <Reauthenticate />
       </AntApp>
     </ConfigProvider>
@@ -248,6 +251,7 @@ function Reauthenticate() {
   return (
     <Modal
       open={state === 'expired' && !other}
+      zIndex={2000}
       title={t('reauth.title')}
       closable={false}
       mask={{ closable: false }}
@@ -260,7 +264,7 @@ function Reauthenticate() {
     >
       <p>{t('reauth.text')}</p>
       {problem && <ProblemView problem={problem} />}
-      <Form form={form} layout="vertical" onFinish={save} initialValues={{ email: me.data?.email }}>
+      <Form form={form} name="reauth" layout="vertical" onFinish={save} initialValues={{ email: me.data?.email }}>
         <Form.Item name="email" label={t('form.email')} rules={[{ required: true, message: t('form.required') }]}>
           <Input type="email" autoComplete="username" />
         </Form.Item>

@@ -3,7 +3,16 @@ import { createRootRouteWithContext, createRoute, createRouter, lazyRouteCompone
 import { basePath } from '../api/client';
 import { Broken, Missing, Waiting } from './Fallbacks';
 import { Shell } from './Shell';
-import { costsSearch, groupSearch, keysSearch, listSearch, topicSearch, topicsSearch, usageSearch } from './search';
+import {
+  accountSearch,
+  costsSearch,
+  groupSearch,
+  keysSearch,
+  listSearch,
+  topicSearch,
+  topicsSearch,
+  usageSearch,
+} from './search';
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({ component: Shell, notFoundComponent: Missing });
 const under = () => root;
@@ -69,6 +78,7 @@ const quotas = createRoute({
 const account = createRoute({
   getParentRoute: under,
   path: '/account',
+  validateSearch: accountSearch,
   component: lazyRouteComponent(() => import('./pages/Account'), 'Account'),
 });
 

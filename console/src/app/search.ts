@@ -148,3 +148,12 @@ export function costsSearch(raw: Raw): CostsSearch {
   const month = textIn(raw, 'month', 7);
   return month && /^20\d{2}-(0[1-9]|1[0-2])$/.test(month) ? { month } : {};
 }
+
+export interface AccountSearch {
+  /** Came here because the tenant asks for a second factor. */
+  enrol?: boolean;
+}
+
+export function accountSearch(raw: Raw): AccountSearch {
+  return raw.enrol === true ? { enrol: true } : {};
+}

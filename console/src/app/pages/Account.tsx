@@ -1,17 +1,25 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
 import { App, Button, Descriptions, Form, Input, Segmented } from 'antd';
 import { useId } from 'react';
 import { useTranslation } from 'react-i18next';
-import { allPages, api, etag, got, type Schemas } from '../../api/client';
+import { api, etag, got, type Schemas } from '../../api/client';
 import { type Language, languages, setLanguage } from '../../i18n';
 import { leave } from '../../lib/leave';
-import { useMay, useMe } from '../data';
-import { Badge, Copyable, DataTable, Outcome, PageHead, ProblemView, Time } from '../ui';
+import { useMe } from '../data';
+import { Badge, Copyable, Outcome, PageHead, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
+import { Credentials } from './account/Credentials';
+import { Factors } from './account/Factors';
+import { Sessions } from './account/Sessions';
+import { Tenants } from './account/Tenants';
+
+const route = getRouteApi('/account');
 
 export function Account() {
   const { t } = useTranslation();
   const me = useMe();
+  const { enrol } = route.useSearch();
   const tenant = useQuery({
     queryKey: ['tenant'],
     queryFn: ({ signal }) => got(api.GET('/v1/tenant', { signal })),
@@ -48,8 +56,18 @@ export function Account() {
           />
         )}
       </Outcome>
-      <h2>{t('account.members')}</h2>
-      <Members />
+      {me.data?.type === 'user' && (
+        <>
+          <h2>{t('mfa.title')}</h2>
+          <p className="muted">{t('mfa.lead')}</p>
+          <Factors enrol={enrol === true} />
+          <h2>{t('sessions.title')}</h2>
+          <p className="muted">{t('sessions.lead')}</p>
+          <Sessions />
+          <h2>{t('tenants.title')}</h2>
+          <Tenants />
+        </>
+      )}
     </>
   );
 }
@@ -88,7 +106,14 @@ function Person({ me }: { me: Schemas['Me'] }) {
           {(problem ?? mail.problem) && (
             <ProblemView problem={(problem ?? mail.problem) as NonNullable<typeof problem>} />
           )}
-          <Form form={form} layout="inline" className="gap top" onFinish={save} initialValues={{ name: me.name }}>
+          <Form
+            form={form}
+            name="person"
+            layout="inline"
+            className="gap top"
+            onFinish={save}
+            initialValues={{ name: me.name }}
+          >
             <Form.Item
               name="name"
               label={t('account.name')}
@@ -100,6 +125,7 @@ function Person({ me }: { me: Schemas['Me'] }) {
               {t('action.save')}
             </Button>
           </Form>
+          <Credentials me={me} />
           <LanguageField
             label={t('account.mail_language')}
             value={me.locale}
@@ -142,38 +168,5 @@ function LanguageField(props: {
         onChange={(l) => props.onChange(l as Language)}
       />
     </div>
-  );
-}
-
-function Members() {
-  const { t } = useTranslation();
-  const may = useMay('member:read');
-  const query = useQuery({
-    queryKey: ['members'],
-    enabled: may,
-    queryFn: ({ signal }) =>
-      allPages((page_token) => got(api.GET('/v1/members', { params: { query: { page_token } }, signal }))),
-  });
-  if (!may) {
-    return <p className="muted">{t('account.members_refused')}</p>;
-  }
-  return (
-    <Outcome query={query}>
-      {(items) => (
-        <DataTable<Schemas['Member']>
-          label={t('account.members')}
-          rowKey="id"
-          size="small"
-          dataSource={items}
-          pagination={false}
-          columns={[
-            { title: t('form.email'), dataIndex: 'email' },
-            { title: t('field.name'), dataIndex: 'name' },
-            { title: t('account.role'), render: (_, m) => t(`role.${m.role}`) },
-            { title: t('account.last_sign_in'), render: (_, m) => <Time at={m.last_sign_in_at} /> },
-          ]}
-        />
-      )}
-    </Outcome>
   );
 }

@@ -1,0 +1,96 @@
+import { useNavigate } from '@tanstack/react-router';
+import { Button, Form, Input, Modal } from 'antd';
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import { useTranslation } from 'react-i18next';
+import { api, got, onEnrolmentRequired, stepUp } from '../api/client';
+import { secondFactor } from '../api/mfa';
+import { asProblem } from '../api/problem';
+import { goToProvider } from '../lib/sso';
+import { useMe } from './data';
+import { ProblemView } from './ui';
+import { useSave } from './useSave';
+
+interface Proof {
+  password: string;
+  code?: string;
+}
+
+/** Asks for the password, and the second factor where there is one, when the server wants a fresh proof. */
+export function ProveAgain() {
+  const { t } = useTranslation();
+  const open = useSyncExternalStore(stepUp.subscribe, () => stepUp.open);
+  const me = useMe();
+  const [form] = Form.useForm<Proof>();
+  const [wantsCode, setWantsCode] = useState(false);
+  const { busy, problem, save, reset } = useSave<Proof>(form, async (v) => {
+    try {
+      await got(
+        api.POST('/v1/auth/step-up', {
+          body: { password: v.password, ...(v.code ? secondFactor(v.code) : {}) },
+        }),
+      );
+    } catch (err) {
+      if (asProblem(err).code === 'mfa_code_required' && !wantsCode) {
+        setWantsCode(true);
+        return;
+      }
+      throw err;
+    }
+    end(true);
+  });
+
+  function end(proved: boolean) {
+    form.resetFields();
+    reset();
+    setWantsCode(false);
+    stepUp.answer(proved);
+  }
+
+  const federated = problem?.code === 'federated_session';
+  return (
+    <Modal
+      open={open}
+      // Above the dialog whose action needs the proof.
+      zIndex={1900}
+      title={t('step_up.title')}
+      okText={t('step_up.submit')}
+      cancelText={t('action.cancel')}
+      confirmLoading={busy}
+      mask={{ closable: false }}
+      onOk={form.submit}
+      onCancel={() => end(false)}
+      destroyOnHidden
+    >
+      <p>{t('step_up.text')}</p>
+      {problem && <ProblemView problem={problem} />}
+      {federated && me.data && (
+        <p>
+          <Button onClick={() => void goToProvider({ tenant_id: me.data.tenant_id, fresh: true })}>
+            {t('step_up.at_provider')}
+          </Button>
+        </p>
+      )}
+      <Form form={form} name="step_up" layout="vertical" onFinish={save}>
+        {/* Tells password managers whose password it is. */}
+        <input type="text" hidden readOnly autoComplete="username" value={me.data?.email ?? ''} />
+        <Form.Item name="password" label={t('form.password')} rules={[{ required: true, message: t('form.required') }]}>
+          <Input type="password" autoComplete="current-password" maxLength={128} autoFocus />
+        </Form.Item>
+        {wantsCode && (
+          <Form.Item name="code" label={t('sign_in.code')} rules={[{ required: true, message: t('form.required') }]}>
+            <Input autoComplete="one-time-code" maxLength={40} autoFocus />
+          </Form.Item>
+        )}
+      </Form>
+    </Modal>
+  );
+}
+
+/** Leads whoever lacks the second factor that their tenant asks for to the place where they add one. */
+export function useEnrolment() {
+  const navigate = useNavigate();
+  useEffect(
+    () => onEnrolmentRequired(() => void navigate({ to: '/account', search: { enrol: true }, replace: true })),
+    [navigate],
+  );
+}

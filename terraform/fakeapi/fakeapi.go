@@ -49,24 +49,27 @@ type API struct {
 	router routers.Router
 	mux    *http.ServeMux
 
-	mu          sync.Mutex // guards all below
-	clock       time.Time
-	counter     int
-	namespaces  map[string]*api.Namespace
-	topics      map[string]*api.Topic // by namespace and name
-	groups      map[string]*api.Group
-	keys        map[string]*api.ApiKey
-	members     map[string]*api.Member
-	invitations map[string]*api.Invitation
-	roles       map[string]*api.CustomRole
-	bindings    map[string]*api.RoleBinding
-	messages    map[string][]api.Message
-	replies     map[string]reply // by idempotency key
-	requests    []Request
-	violations  []string
-	phases      map[string]int // reads for which a new object stays pending
-	pending     int            // what phases begin with
-	wrap        func(next http.Handler) http.Handler
+	mu             sync.Mutex // guards all below
+	clock          time.Time
+	counter        int
+	namespaces     map[string]*api.Namespace
+	topics         map[string]*api.Topic // by namespace and name
+	groups         map[string]*api.Group
+	keys           map[string]*api.ApiKey
+	members        map[string]*api.Member
+	invitations    map[string]*api.Invitation
+	roles          map[string]*api.CustomRole
+	bindings       map[string]*api.RoleBinding
+	acls           map[string]*api.Acl
+	messages       map[string][]api.Message
+	replies        map[string]reply // by idempotency key
+	requests       []Request
+	violations     []string
+	phases         map[string]int // reads for which a new object stays pending
+	pending        int            // what phases begin with
+	security       api.TenantSecurity
+	tenantRevision int64
+	wrap           func(next http.Handler) http.Handler
 }
 
 // Request is one request that came in.
@@ -93,7 +96,8 @@ func New() (*API, error) {
 	a := &API{
 		router: router, clock: time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC),
 		namespaces: map[string]*api.Namespace{}, topics: map[string]*api.Topic{}, groups: map[string]*api.Group{},
-		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, roles: map[string]*api.CustomRole{}, bindings: map[string]*api.RoleBinding{}, messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
+		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, roles: map[string]*api.CustomRole{}, bindings: map[string]*api.RoleBinding{}, acls: map[string]*api.Acl{}, tenantRevision: 1,
+		messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
 	}
 	a.mux = a.routes()
 	a.firstMembers()

@@ -52,6 +52,7 @@ func (a *API) routes() *http.ServeMux {
 	a.memberRoutes(m)
 	a.invitationRoutes(m)
 	a.roleRoutes(m)
+	a.aclRoutes(m)
 	return m
 }
 

@@ -80,7 +80,7 @@ func Commands(io IO) []*cobra.Command {
 	a := &app{IO: io}
 	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(),
 		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand(),
-		a.memberCommand(), a.invitationCommand(), a.roleCommand()}
+		a.memberCommand(), a.invitationCommand(), a.roleCommand(), a.aclCommand(), a.tenantCommand()}
 	for _, c := range commands {
 		a.common(c)
 		c.SetIn(io.In)

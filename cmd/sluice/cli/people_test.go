@@ -56,3 +56,66 @@ func TestGolden_roles(t *testing.T) {
 	s.run("role", "get", id)
 	s.golden("roles")
 }
+
+func TestGolden_acls(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	key := strings.TrimSpace(s.must("key", "create", "shop", "--topics", "orders*", "-o", "name").stdout)
+	s.must("acl", "create", "deny", "*", "--topics", "payments-*", "--operation", "sub", "--dry-run")
+	s.must("acl", "create", "deny", "*", "--topics", "payments-*", "--operation", "sub,PUB", "--cidr", "10.0.0.0/8", "--expires", "8h", "--wait")
+	s.must("acl", "create", "allow", "grace@example.com", "--groups", "billing", "--operation", "SUB", "--description", "On call")
+	s.must("acl", "create", "allow", key, "--whole-namespace", "--operation", "DESCRIBE")
+	s.must("acl", "list")
+	s.must("acl", "list", "--principal", "grace@example.com")
+	rules := strings.Fields(s.must("acl", "list", "-o", "name").stdout)
+	s.must("acl", "get", rules[0])
+	s.must("acl", "update", rules[0], "--operation", "SUB", "--cidr", "", "--expires", "never", "--pattern", "payments*")
+	s.must("acl", "update", rules[1], "--effect", "deny", "--dry-run", "-o", "json")
+	s.must("acl", "test", key, "pub", "topic", "orders", "--from", "10.1.2.3")
+	for _, refused := range [][]string{{"acl", "test", key, "SUB", "topic", "payments-eu"}, {"acl", "test", key, "PUB", "topic", "other", "-o", "json"}} {
+		if r := s.run(refused...); r.code != exitRefused {
+			t.Errorf("%v: got exit code %d for a refusal, want %d", refused, r.code, exitRefused)
+		}
+	}
+	s.must("acl", "access", "topic", "orders")
+	s.must("acl", "access", "group", "billing", "-o", "json")
+	s.must("acl", "delete", rules[1], "--yes")
+	s.must("acl", "delete", rules[1], "--yes", "--if-exists")
+	for _, wrong := range []struct {
+		code int
+		args []string
+	}{
+		{exitUsage, []string{"acl", "create", "deny", "*", "--operation", "PUB"}},
+		{exitUsage, []string{"acl", "create", "deny", "*", "--topics", "a"}},
+		{exitUsage, []string{"acl", "create", "deny", "*", "--topics", "a", "--groups", "b", "--operation", "PUB"}},
+		{exitUsage, []string{"acl", "create", "permit", "*", "--topics", "a", "--operation", "PUB"}},
+		{exitUsage, []string{"acl", "create", "deny", "*", "--topics", "a", "--operation", "WRITE"}},
+		{exitUsage, []string{"acl", "update", rules[0]}},
+		{exitNotFound, []string{"acl", "get", rules[1]}},
+		{exitNotFound, []string{"acl", "test", "slk_0000000000000000000", "PUB", "topic", "orders"}},
+		{exitUsage, []string{"acl", "access", "queue", "orders"}},
+	} {
+		if r := s.run(wrong.args...); r.code != wrong.code {
+			t.Errorf("%v: got exit code %d, want %d\n%s", wrong.args, r.code, wrong.code, r.stderr)
+		}
+	}
+	s.golden("acls")
+}
+
+func TestGolden_tenantSecurity(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	s.must("tenant", "security", "get")
+	s.must("tenant", "security", "set", "--mfa-required", "--max-key-age", "2160h", "--dry-run")
+	s.must("tenant", "security", "set", "--mfa-required", "--max-key-age", "2160h", "--yes")
+	s.must("tenant", "security", "set", "--sso-required", "-o", "json")
+	s.must("tenant", "security", "set", "--mfa-required=false", "--max-key-age", "never")
+	s.must("tenant", "security", "get", "-o", "name")
+	s.terminal = false
+	for _, args := range [][]string{{"tenant", "security", "set"}, {"tenant", "security", "set", "--max-key-age", "1h"}, {"tenant", "security", "set", "--max-key-age", "soon", "--yes"}} {
+		if r := s.run(args...); r.code != exitUsage {
+			t.Errorf("%v: got exit code %d, want %d\n%s", args, r.code, exitUsage, r.stderr)
+		}
+	}
+	s.golden("tenant")
+}

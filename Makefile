@@ -73,6 +73,10 @@ demo: build ## a new user's first minutes, step by step with times, and exact co
 bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks; run nothing else meanwhile
 	@SERVICES="mariadb redis" scripts/test-services.sh $(GO) run ./bench $(if $(ROWS),-rows '$(ROWS)')
 
+.PHONY: schemathesis
+schemathesis: build ## hostile requests from openapi.yaml against a fresh Sluice, for SCHEMATHESIS_SECONDS
+	@scripts/schemathesis.sh
+
 .PHONY: interop
 interop: build ## every official SDK against a fresh Sluice; ROWS=pattern picks
 	@$(GO) run ./internal/interop $(if $(ROWS),-rows '$(ROWS)')

@@ -22,7 +22,8 @@ import (
 	"github.com/sluicemq/sluice/tenant"
 )
 
-func TestRoutes_areThoseOfTheContract(t *testing.T) {
+// OWASP API9: what is served is in the contract, and the other way round.
+func TestOWASP_API9_routesAreThoseOfTheContract(t *testing.T) {
 	s := newSystem(t, sqldb.SQLite)
 	_, engine, err := build(s.srv.d)
 	check(t, err)
@@ -333,9 +334,9 @@ func TestTenants_areSealedOff(t *testing.T) {
 	})
 }
 
-// TestRoles_matrix walks all operations with each role: what the table does
+// OWASP API5: TestOWASP_API5_operationsByRole walks all operations with each role: what the table does
 // not grant is 403, what it grants is anything else.
-func TestRoles_matrix(t *testing.T) {
+func TestOWASP_API5_operationsByRole(t *testing.T) {
 	s := newSystem(t, sqldb.SQLite)
 	p := s.signUp("ada@example.com")
 	for _, role := range []string{"admin", "developer", "viewer", "billing"} {

@@ -46,13 +46,16 @@ func (s *server) ChangeEmail(gc context.Context, r ChangeEmailRequestObject) (Ch
 	if err := s.proof(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := s.mayCauseMail(ctx, c); err != nil {
+	sent, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.CodeSent, error) {
+		if err := s.mayCauseMail(ctx, c); err != nil {
+			return api.CodeSent{}, err
+		}
+		return s.codeSent(), s.d.Auth.ChangeEmail(ctx, c.principal, r.Body.Email)
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := s.d.Auth.ChangeEmail(ctx, c.principal, r.Body.Email); err != nil {
-		return nil, err
-	}
-	return ChangeEmail202JSONResponse(s.codeSent()), nil
+	return ChangeEmail202JSONResponse(sent), nil
 }
 
 // ConfirmEmail changes the address.

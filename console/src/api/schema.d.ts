@@ -3122,7 +3122,12 @@ export interface components {
             items: components["schemas"]["Invitation"][];
             next_page_token?: components["schemas"]["PageToken"];
         };
-        /** @description The invitation to show. */
+        /**
+         * @description The invitation to show.
+         * @example {
+         *       "token": "sli_3mKq0aQm3bX9cLwPe2RtZ7Kd0aQm3bX9cLwPe2RtZ7K"
+         *     }
+         */
         InvitationLookUp: {
             token: components["schemas"]["InvitationToken"];
         };
@@ -3146,7 +3151,12 @@ export interface components {
             has_account: boolean;
             expires_at: components["schemas"]["Time"];
         };
-        /** @description Accepts an invitation. */
+        /**
+         * @description Accepts an invitation.
+         * @example {
+         *       "token": "sli_3mKq0aQm3bX9cLwPe2RtZ7Kd0aQm3bX9cLwPe2RtZ7K"
+         *     }
+         */
         InvitationAccept: {
             token: components["schemas"]["InvitationToken"];
             /**

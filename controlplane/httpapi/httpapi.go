@@ -162,6 +162,7 @@ type server struct {
 	ops     map[string]*operation // by method and gin path
 	pageKey []byte
 
+	recent    recent // of callers that read
 	answers   *turns // answers with messages, until they are written
 	reads     *turns // reads of messages
 	tails     *share // open tails

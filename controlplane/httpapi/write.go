@@ -51,6 +51,7 @@ func writeOwn[T any](ctx context.Context, s *server, c *call, dryRun *bool, do f
 			return out, err
 		}
 	}
+	defer s.recent.forget() // before the answer is on its way
 	err := s.d.Tx.InTx(ctx, func(ctx context.Context) error {
 		before, err := s.fingerprintNow(ctx, c)
 		if err != nil {

@@ -225,8 +225,11 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	tenants := s.tenants
 	s.catalog = catalog.New(controldb.New(s.db, tenantStore), s.bell, now)
 	authService = auth.New(auth.Config{Issuer: issuer, Algorithms: s.cfg.TokenAlgorithms}, auth.Deps{
-		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
+		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
 		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") }, Hashed: hashMetric(s.deps.Metrics),
+		Audited: func(ctx context.Context, tenantID, userID tenant.ID, action string) error {
+			return audit.Append(ctx, controldb.AccountEvent(tenantID, userID, action, now().UTC()))
+		},
 	})
 	federated := controldb.NewFederationStore(s.db)
 	federationService := federation.New(federation.Deps{
@@ -251,7 +254,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
 	}}, s.reporters(), s.usage, s.usage)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
-		RotateKeys: authService.RotateKeys, Tokens: authService.ForgetTokens, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
+		RotateKeys: authService.RotateKeys, Tokens: authService.ForgetTokens, Erase: authService.EraseDue, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
 	if err != nil {
 		return err

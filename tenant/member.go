@@ -63,28 +63,32 @@ func (s *Service) RemoveMember(ctx context.Context, tenantID, userID ID, want in
 		if err := s.keepOwner(ctx, m, RoleNone); err != nil {
 			return err
 		}
-		now := s.time()
-		err = s.eachKey(ctx, KeyFilter{OwnerID: userID}, tenantID, func(k APIKey) error {
-			if k.RevokedAt != nil {
-				return nil
-			}
-			k.RevokedAt = &now
-			return s.touchKey(ctx, k)
-		})
-		if err != nil {
-			return err
-		}
-		if err := s.dropInvitationsOf(ctx, t, userID); err != nil {
-			return err
-		}
-		if err := s.dropBindings(ctx, t, BindingFilter{PrincipalID: userID}); err != nil {
-			return err
-		}
-		if err := s.store.DeleteMember(ctx, tenantID, userID); err != nil {
-			return err
-		}
-		return Release(ctx, s.store, t, "", QuotaMembers)
+		return s.removeMember(ctx, t, userID)
 	})
+}
+
+func (s *Service) removeMember(ctx context.Context, t Tenant, userID ID) error {
+	now, tenantID := s.time(), t.ID
+	err := s.eachKey(ctx, KeyFilter{OwnerID: userID}, tenantID, func(k APIKey) error {
+		if k.RevokedAt != nil {
+			return nil
+		}
+		k.RevokedAt = &now
+		return s.touchKey(ctx, k)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.dropInvitationsOf(ctx, t, userID); err != nil {
+		return err
+	}
+	if err := s.dropBindings(ctx, t, BindingFilter{PrincipalID: userID}); err != nil {
+		return err
+	}
+	if err := s.store.DeleteMember(ctx, tenantID, userID); err != nil {
+		return err
+	}
+	return Release(ctx, s.store, t, "", QuotaMembers)
 }
 
 // member reads a member for a change. The row of the tenant is read first and
@@ -111,11 +115,11 @@ func (s *Service) keepOwner(ctx context.Context, m Member, role Role) error {
 	if m.Role != RoleOwner || role == RoleOwner {
 		return nil
 	}
-	n, err := s.store.Owners(ctx, m.TenantID)
+	n, err := s.store.OwnersBesides(ctx, m.TenantID, m.UserID)
 	if err != nil {
 		return err
 	}
-	if n < 2 {
+	if n == 0 {
 		return errs.E(errs.Conflict, "%s is the last owner of the tenant; make somebody else owner first", m.UserID).WithReason("last_owner")
 	}
 	return nil

@@ -32,8 +32,9 @@ type Store interface {
 	Members(ctx context.Context, tenantID ID, p Page) ([]Member, error)
 	UpdateMember(ctx context.Context, m Member) error
 	DeleteMember(ctx context.Context, tenantID, userID ID) error
-	// Owners counts the members with the role owner.
-	Owners(ctx context.Context, tenantID ID) (int64, error)
+	// OwnersBesides counts the members with the role owner that are not userID
+	// and do not close their accounts.
+	OwnersBesides(ctx context.Context, tenantID, userID ID) (int64, error)
 
 	MemberByEmail(ctx context.Context, tenantID ID, email string) (Member, error)
 
@@ -298,6 +299,9 @@ func (s *Service) setState(ctx context.Context, tenantID ID, state State) error 
 		if err != nil || t.State == state {
 			return err
 		}
+		if t.State == StateClosed {
+			return errs.E(errs.Conflict, "tenant %s is closed for good", t.ID).WithReason("tenant_closed")
+		}
 		t.State, t.UpdatedAt, t.Revision = state, s.time(), t.Revision+1
 		if err := s.store.UpdateTenant(ctx, t); err != nil {
 			return err
@@ -306,8 +310,11 @@ func (s *Service) setState(ctx context.Context, tenantID ID, state State) error 
 	})
 }
 
-// active refuses changes in a tenant that is suspended.
+// active refuses changes in a tenant that is suspended, closing or closed.
 func active(t Tenant) error {
+	if t.State == StateClosed {
+		return errs.E(errs.Forbidden, "tenant %s is closed", t.ID).WithReason("tenant_closed")
+	}
 	if t.State != StateActive {
 		return errs.E(errs.Forbidden, "tenant %s is suspended; it can look but not change", t.ID).WithReason("tenant_suspended")
 	}

@@ -17,6 +17,10 @@ type State string
 const (
 	StateActive    State = "active"
 	StateSuspended State = "suspended"
+	// StateClosing is that of a tenant whose only member closes their account:
+	// like suspended, until they reopen it or it is closed.
+	StateClosing State = "closing"
+	StateClosed  State = "closed" // for good
 )
 
 // Tenant is a paying organisation.
@@ -64,6 +68,7 @@ type Member struct {
 	Name      string
 	Role      Role
 	LastSeen  *time.Time // last sign-in
+	Closing   bool       // closes the account: what is theirs has stopped
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Revision  int64

@@ -305,6 +305,24 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/refresh (the `RefreshSession` operationId).
 	RefreshSession(ctx context.Context, params *RefreshSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReopenAccountWithBody Reopen an account that closes
+	//
+	// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+	ReopenAccountWithBody(ctx context.Context, params *ReopenAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReopenAccount Reopen an account that closes
+	//
+	// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+	ReopenAccount(ctx context.Context, params *ReopenAccountParams, body ReopenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RevokeTokenWithBody Revoke a token
 	//
 	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
@@ -611,6 +629,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/invitations/{id}/actions/resend (the `ResendInvitation` operationId).
 	ResendInvitation(ctx context.Context, id InvitationParam, params *ResendInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMe Close your own account
+	//
+	// All sessions end and your API keys stop, at once; tenants that have no other member are suspended. For 7 days `POST /v1/auth/reopen`
+	// brings everything back as it was. Then the account is erased, with name, mail address, password and second factors, and those tenants are closed with all that they hold.
+	// Where others would be left without an owner it is refused with 409 `last_owner`, which names the tenants. Only for a person who is signed in.
+	//
+	// Corresponds with DELETE /v1/me (the `DeleteMe` operationId).
+	DeleteMe(ctx context.Context, params *DeleteMeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMe Who the caller is
 	//
@@ -1825,6 +1852,44 @@ func (c *Client) RefreshSession(ctx context.Context, params *RefreshSessionParam
 	return c.Client.Do(req)
 }
 
+// ReopenAccountWithBody Reopen an account that closes
+//
+// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+func (c *Client) ReopenAccountWithBody(ctx context.Context, params *ReopenAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReopenAccountRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReopenAccount Reopen an account that closes
+//
+// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+func (c *Client) ReopenAccount(ctx context.Context, params *ReopenAccountParams, body ReopenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReopenAccountRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RevokeTokenWithBody Revoke a token
 //
 // OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
@@ -2512,6 +2577,25 @@ func (c *Client) GetInvitation(ctx context.Context, id InvitationParam, reqEdito
 // Corresponds with POST /v1/invitations/{id}/actions/resend (the `ResendInvitation` operationId).
 func (c *Client) ResendInvitation(ctx context.Context, id InvitationParam, params *ResendInvitationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResendInvitationRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMe Close your own account
+//
+// All sessions end and your API keys stop, at once; tenants that have no other member are suspended. For 7 days `POST /v1/auth/reopen`
+// brings everything back as it was. Then the account is erased, with name, mail address, password and second factors, and those tenants are closed with all that they hold.
+// Where others would be left without an owner it is refused with 409 `last_owner`, which names the tenants. Only for a person who is signed in.
+//
+// Corresponds with DELETE /v1/me (the `DeleteMe` operationId).
+func (c *Client) DeleteMe(ctx context.Context, params *DeleteMeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMeRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5556,6 +5640,61 @@ func NewRefreshSessionRequest(server string, params *RefreshSessionParams) (*htt
 	return req, nil
 }
 
+// NewReopenAccountRequest calls the generic ReopenAccount builder with application/json body
+func NewReopenAccountRequest(server string, params *ReopenAccountParams, body ReopenAccountJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReopenAccountRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewReopenAccountRequestWithBody constructs an http.Request for the ReopenAccount method, with any body, and a specified content type
+func NewReopenAccountRequestWithBody(server string, params *ReopenAccountParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/reopen")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRevokeTokenRequestWithFormdataBody calls the generic RevokeToken builder with application/x-www-form-urlencoded body
 func NewRevokeTokenRequestWithFormdataBody(server string, params *RevokeTokenParams, body RevokeTokenFormdataRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7105,6 +7244,75 @@ func NewResendInvitationRequest(server string, id InvitationParam, params *Resen
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteMeRequest constructs an http.Request for the DeleteMe method
+func NewDeleteMeRequest(server string, params *DeleteMeParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
 		}
 
 	}
@@ -13166,6 +13374,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/refresh (the `RefreshSession` operationId).
 	RefreshSessionWithResponse(ctx context.Context, params *RefreshSessionParams, reqEditors ...RequestEditorFn) (*RefreshSessionResponse, error)
 
+	// ReopenAccountWithBodyWithResponse Reopen an account that closes
+	//
+	// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+	ReopenAccountWithBodyWithResponse(ctx context.Context, params *ReopenAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReopenAccountResponse, error)
+
+	// ReopenAccountWithResponse Reopen an account that closes
+	//
+	// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+	ReopenAccountWithResponse(ctx context.Context, params *ReopenAccountParams, body ReopenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*ReopenAccountResponse, error)
+
 	// RevokeTokenWithBodyWithResponse Revoke a token
 	//
 	// OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
@@ -13494,6 +13720,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/invitations/{id}/actions/resend (the `ResendInvitation` operationId).
 	ResendInvitationWithResponse(ctx context.Context, id InvitationParam, params *ResendInvitationParams, reqEditors ...RequestEditorFn) (*ResendInvitationResponse, error)
+
+	// DeleteMeWithResponse Close your own account
+	//
+	// All sessions end and your API keys stop, at once; tenants that have no other member are suspended. For 7 days `POST /v1/auth/reopen`
+	// brings everything back as it was. Then the account is erased, with name, mail address, password and second factors, and those tenants are closed with all that they hold.
+	// Where others would be left without an owner it is refused with 409 `last_owner`, which names the tenants. Only for a person who is signed in.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/me (the `DeleteMe` operationId).
+	DeleteMeWithResponse(ctx context.Context, params *DeleteMeParams, reqEditors ...RequestEditorFn) (*DeleteMeResponse, error)
 
 	// GetMeWithResponse Who the caller is
 	//
@@ -15225,6 +15462,61 @@ func (r RefreshSessionResponse) ContentType() string {
 	return ""
 }
 
+type ReopenAccountResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *MfaAwaited
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReopenAccountResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReopenAccountResponse) GetJSON202() *MfaAwaited {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReopenAccountResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReopenAccountResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReopenAccountResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReopenAccountResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReopenAccountResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RevokeTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16477,6 +16769,54 @@ func (r ResendInvitationResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResendInvitationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteMeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *AccountClosing
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DeleteMeResponse) GetJSON202() *AccountClosing {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteMeResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -20724,6 +21064,36 @@ func (c *ClientWithResponses) RefreshSessionWithResponse(ctx context.Context, pa
 	return ParseRefreshSessionResponse(rsp)
 }
 
+// ReopenAccountWithBodyWithResponse Reopen an account that closes
+//
+// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+func (c *ClientWithResponses) ReopenAccountWithBodyWithResponse(ctx context.Context, params *ReopenAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReopenAccountResponse, error) {
+	rsp, err := c.ReopenAccountWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReopenAccountResponse(rsp)
+}
+
+// ReopenAccountWithResponse Reopen an account that closes
+//
+// Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/reopen (the `ReopenAccount` operationId).
+func (c *ClientWithResponses) ReopenAccountWithResponse(ctx context.Context, params *ReopenAccountParams, body ReopenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*ReopenAccountResponse, error) {
+	rsp, err := c.ReopenAccount(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReopenAccountResponse(rsp)
+}
+
 // RevokeTokenWithBodyWithResponse Revoke a token
 //
 // OAuth 2 token revocation (RFC 7009). A refresh token ends its session; an access token of either audience is refused from here on, by brokers too, and connections that use it are closed. Whoever holds a token may revoke it.
@@ -21285,6 +21655,23 @@ func (c *ClientWithResponses) ResendInvitationWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseResendInvitationResponse(rsp)
+}
+
+// DeleteMeWithResponse Close your own account
+//
+// All sessions end and your API keys stop, at once; tenants that have no other member are suspended. For 7 days `POST /v1/auth/reopen`
+// brings everything back as it was. Then the account is erased, with name, mail address, password and second factors, and those tenants are closed with all that they hold.
+// Where others would be left without an owner it is refused with 409 `last_owner`, which names the tenants. Only for a person who is signed in.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/me (the `DeleteMe` operationId).
+func (c *ClientWithResponses) DeleteMeWithResponse(ctx context.Context, params *DeleteMeParams, reqEditors ...RequestEditorFn) (*DeleteMeResponse, error) {
+	rsp, err := c.DeleteMe(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMeResponse(rsp)
 }
 
 // GetMeWithResponse Who the caller is
@@ -23406,6 +23793,46 @@ func ParseRefreshSessionResponse(rsp *http.Response) (*RefreshSessionResponse, e
 	return response, nil
 }
 
+// ParseReopenAccountResponse parses an HTTP response from a ReopenAccountWithResponse call
+func ParseReopenAccountResponse(rsp *http.Response) (*ReopenAccountResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReopenAccountResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest MfaAwaited
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRevokeTokenResponse parses an HTTP response from a RevokeTokenWithResponse call
 func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -24371,6 +24798,39 @@ func ParseResendInvitationResponse(rsp *http.Response) (*ResendInvitationRespons
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMeResponse parses an HTTP response from a DeleteMeWithResponse call
+func ParseDeleteMeResponse(rsp *http.Response) (*DeleteMeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest AccountClosing
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -26,6 +26,7 @@ type User struct {
 	PasswordHash string
 	Locale       string // en or zh
 	LastSignInAt *time.Time
+	EraseAt      *time.Time // the account closes, and is erased then
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Revision     int64
@@ -133,6 +134,7 @@ type Store interface {
 	UseRefresh(ctx context.Context, hash []byte, at time.Time) (bool, error)
 
 	FactorStore
+	ClosingStore
 	// Memberships lists the tenants of a user, oldest membership first.
 	Memberships(ctx context.Context, userID tenant.ID) ([]Membership, error)
 
@@ -173,6 +175,9 @@ type Tenants interface {
 	KeySecret(ctx context.Context, k tenant.APIKey) (string, error)
 	KeyUsed(ctx context.Context, k tenant.APIKey, use tenant.KeyUse) error
 	Members(ctx context.Context, tenantID tenant.ID, p tenant.Page) ([]tenant.Member, error)
+	BeginClosing(ctx context.Context, tenantID, userID tenant.ID) error
+	EndClosing(ctx context.Context, tenantID, userID tenant.ID) error
+	EraseMember(ctx context.Context, tenantID, userID tenant.ID) (empty bool, err error)
 }
 
 // Founder makes everything that a new tenant starts with, in the transaction
@@ -193,6 +198,8 @@ type Mailer interface {
 	EmailCode(ctx context.Context, to, locale, code string) error
 	// FactorChanged tells of an event of second factors; see FactorEvent.
 	FactorChanged(ctx context.Context, to, locale, event, name string) error
+	// AccountChanged tells of an event of closing an account; see AccountEvent.
+	AccountChanged(ctx context.Context, to, locale, event, until string) error
 	EmailChanged(ctx context.Context, to, locale, newAddress, undoCode string) error
 	Invitation(ctx context.Context, to, locale, tenantName, token string) error
 	KeyLeaked(ctx context.Context, to, locale, tenantName, keyID, keyName string) error
@@ -233,6 +240,7 @@ type Deps struct {
 	Store       Store
 	Tenants     Tenants
 	Founder     Founder
+	Closer      Closer
 	Mailer      Mailer
 	Revocations Revocations // nil: the database is asked each time
 	Keyring     Keyring
@@ -240,6 +248,9 @@ type Deps struct {
 	Logger      *slog.Logger
 	Wake        func() // the key set changed; nil: nobody to tell
 	Hashed      func() // a password was hashed, which costs most; nil: nobody counts
+	// Audited keeps in a tenant's audit trail what closing, reopening and erasing
+	// an account did there, in the transaction that does it; nil: nobody.
+	Audited func(ctx context.Context, tenantID, userID tenant.ID, action string) error
 }
 
 // Service holds the rules.
@@ -287,6 +298,9 @@ func New(cfg Config, d Deps) *Service {
 	}
 	if d.Hashed == nil {
 		d.Hashed = func() {}
+	}
+	if d.Audited == nil {
+		d.Audited = func(context.Context, tenant.ID, tenant.ID, string) error { return nil }
 	}
 	return &Service{cfg: cfg, d: d, hasher: newHasher(cfg.PasswordCost, d.Hashed), pepper: d.Keyring.Derive("mail codes")}
 }

@@ -27,6 +27,9 @@ func (s *Service) BeginFederated(ctx context.Context, tenantID, userID tenant.ID
 		if err != nil {
 			return err
 		}
+		if err := s.open(u); err != nil {
+			return err
+		}
 		if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
 			return err
 		}

@@ -124,6 +124,9 @@ func (s *Service) CheckAcceptance(ctx context.Context, in Acceptance) (*Acceptin
 	if err := s.checkPasswordOf(ctx, u, in.Password); err != nil {
 		return nil, err
 	}
+	if err := s.open(u); err != nil {
+		return nil, err
+	}
 	factors, err := s.confirmed(ctx, u.ID)
 	if err == nil && len(factors) > 0 {
 		err = unauthenticated("sign_in_first", "your account has a second factor: sign in with it, then accept the invitation")
@@ -172,14 +175,20 @@ func (s *Service) Accept(ctx context.Context, a *Accepting, dev Device) (Grant, 
 				return err
 			}
 		}
+		u, err := s.d.Store.User(ctx, a.user.ID)
+		if err != nil {
+			return err
+		}
+		if err := s.open(u); err != nil {
+			return err
+		}
 		if _, err := s.d.Tenants.AcceptInvitation(ctx, a.invitation, a.user.ID); err != nil {
 			return err
 		}
 		if err := s.d.Store.SignedIn(ctx, a.user.ID, s.time()); err != nil {
 			return err
 		}
-		var err error
-		g, err = s.beginAs(ctx, a.user, a.invitation.TenantID, dev, a.proved)
+		g, err = s.beginAs(ctx, u, a.invitation.TenantID, dev, a.proved)
 		return err
 	})
 	return g, err

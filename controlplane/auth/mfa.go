@@ -40,12 +40,20 @@ const (
 // challenge makes the second step of a sign-in; nil when the user has no
 // second factor.
 func (s *Service) challenge(ctx context.Context, userID tenant.ID) (*Awaited, error) {
+	return s.challengeTo(ctx, userID, "")
+}
+
+// challengeReopens marks a challenge whose end reopens the account.
+const challengeReopens = "reopen"
+
+// challengeTo is challenge for what purpose says; empty to sign in only.
+func (s *Service) challengeTo(ctx context.Context, userID tenant.ID, purpose string) (*Awaited, error) {
 	factors, err := s.confirmed(ctx, userID)
 	if err != nil || len(factors) == 0 {
 		return nil, err
 	}
 	now, token := s.time(), mfaTokenPrefix+newRefresh()[len(refreshPrefix):]
-	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: []byte{}, CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
+	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: []byte(purpose), CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
 	if err := s.d.Store.AddChallenge(ctx, c); err != nil {
 		return nil, err
 	}
@@ -119,6 +127,10 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 		}
 		if !done {
 			return errBadChallenge
+		}
+		if string(c.Data) == challengeReopens {
+			g, err = s.reopen(ctx, c.UserID, dev)
+			return err
 		}
 		u, err := s.d.Store.User(ctx, c.UserID)
 		if err != nil {

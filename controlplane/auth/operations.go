@@ -53,9 +53,11 @@ var operations = []Operation{
 	{ID: "revokeToken", Permission: PermissionPublic},
 	{ID: "getJwks", Permission: PermissionPublic},
 	{ID: "undoEmail", Permission: PermissionPublic},
+	{ID: "reopenAccount", Permission: PermissionPublic},
 
 	{ID: "getMe", Permission: PermissionSelf},
 	{ID: "updateMe", Permission: PermissionSelf},
+	{ID: "deleteMe", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "changePassword", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "changeEmail", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "confirmEmail", Permission: PermissionSelf, StepUp: true, Session: true},

@@ -73,6 +73,13 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 // enter begins a session in the first tenant of a user who proved who they
 // are, in the transaction of ctx.
 func (s *Service) enter(ctx context.Context, u User, dev Device) (Grant, error) {
+	u, err := s.d.Store.User(ctx, u.ID) // as it is now, and locked: closing the account waits or has been
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := s.open(u); err != nil {
+		return Grant{}, err
+	}
 	tenants, err := s.d.Store.TenantsOf(ctx, u.ID)
 	if err != nil {
 		return Grant{}, err

@@ -384,6 +384,9 @@ func (s *Service) sessionPrincipal(ctx context.Context, sessionID, providerID, t
 	if err != nil {
 		return nil, gone(err)
 	}
+	if m.Closing {
+		return nil, errBadRefresh
+	}
 	t, err := s.d.Tenants.Tenant(ctx, tenantID)
 	if err != nil {
 		return nil, gone(err)
@@ -488,6 +491,9 @@ func (s *Service) usable(ctx context.Context, k tenant.APIKey, from netip.Addr) 
 		m, err := s.d.Tenants.Member(ctx, k.TenantID, k.OwnerID)
 		if err != nil {
 			return o, unknownKey(err)
+		}
+		if m.Closing {
+			return o, unauthenticated("key_disabled", "the owner of API key %s has closed their account", k.ID)
 		}
 		o = keyOwner{kind: KindUser, name: m.Name, role: m.Role}
 	}

@@ -123,6 +123,17 @@ func (r auditRow) event() AuditEvent {
 		BeforeHash: r.BeforeHash, AfterHash: r.AfterHash}
 }
 
+// AccountEvent is what closing, reopening or erasing a person's account did in
+// one of their tenants. Erasing is nobody's act but time's.
+func AccountEvent(tenantID, userID tenant.ID, action string, at time.Time) AuditEvent {
+	e := AuditEvent{ID: tenant.NewID("evt_", at), TenantID: tenantID, At: at, ActorType: "user", ActorID: userID,
+		Action: action, TargetType: "user", TargetID: userID, RequestID: tenant.NewID("req_", at)}
+	if action == "eraseAccount" {
+		e.ActorType, e.ActorID = "system", "erase_accounts"
+	}
+	return e
+}
+
 // LeakEvent is the revocation of a key whose secret was reported.
 func LeakEvent(k tenant.APIKey, r tenant.LeakReport, at time.Time) AuditEvent {
 	return AuditEvent{ID: tenant.NewID("evt_", at), TenantID: k.TenantID, At: at, ActorType: "system", ActorID: "leak_report", SourceIP: r.Address,

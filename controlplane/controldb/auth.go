@@ -38,6 +38,7 @@ type userRow struct {
 	PasswordHash string
 	Locale       string
 	LastSignInAt *int64
+	EraseAt      *int64
 	Created      int64 `gorm:"column:created_at"`
 	Updated      int64 `gorm:"column:updated_at"`
 	Revision     int64
@@ -46,12 +47,12 @@ type userRow struct {
 func (userRow) TableName() string { return "users" }
 
 func (r userRow) user() auth.User {
-	return auth.User{ID: r.ID, Email: r.Email, Name: r.Name, PasswordHash: r.PasswordHash, Locale: r.Locale, LastSignInAt: sqldb.TimePtr(r.LastSignInAt),
+	return auth.User{ID: r.ID, Email: r.Email, Name: r.Name, PasswordHash: r.PasswordHash, Locale: r.Locale, LastSignInAt: sqldb.TimePtr(r.LastSignInAt), EraseAt: sqldb.TimePtr(r.EraseAt),
 		CreatedAt: sqldb.Time(r.Created), UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
 }
 
 func rowOfUser(u auth.User) userRow {
-	return userRow{ID: u.ID, Email: u.Email, Name: u.Name, PasswordHash: u.PasswordHash, Locale: u.Locale, LastSignInAt: sqldb.MillisPtr(u.LastSignInAt),
+	return userRow{ID: u.ID, Email: u.Email, Name: u.Name, PasswordHash: u.PasswordHash, Locale: u.Locale, LastSignInAt: sqldb.MillisPtr(u.LastSignInAt), EraseAt: sqldb.MillisPtr(u.EraseAt),
 		Created: sqldb.Millis(u.CreatedAt), Updated: sqldb.Millis(u.UpdatedAt), Revision: u.Revision}
 }
 

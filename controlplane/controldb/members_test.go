@@ -73,7 +73,7 @@ func TestMembers_twoOwnersOnTwoControlPlanes(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				n, err := store.Owners(t.Context(), found.ID)
+				n, err := store.OwnersBesides(t.Context(), found.ID, "")
 				check(t, err)
 				if n != 1 || (got[0] == nil) == (got[1] == nil) {
 					t.Fatalf("round %d: %d owners left; %v; %v", round, n, got[0], got[1])

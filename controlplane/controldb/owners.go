@@ -18,6 +18,7 @@ type owners struct {
 	roles    map[keyOwner]tenant.Role
 	bindings map[keyOwner][]tenant.Binding
 	bound    map[tenant.ID]bool // service accounts
+	closing  map[tenant.ID]bool // people who close their account
 }
 
 // rights are what the owner of a key has; capped is false for a service account
@@ -33,7 +34,7 @@ func (o *owners) rights(k tenant.APIKey, now time.Time) (rights []auth.Right, ca
 // owners reads the owners of keys, in three queries for every 500 of them; with
 // every, of all keys there are, in three.
 func (s *Source) owners(ctx context.Context, keys []tenant.APIKey, every bool) (*owners, error) {
-	o := &owners{roles: map[keyOwner]tenant.Role{}, bindings: map[keyOwner][]tenant.Binding{}, bound: map[tenant.ID]bool{}}
+	o := &owners{roles: map[keyOwner]tenant.Role{}, bindings: map[keyOwner][]tenant.Binding{}, bound: map[tenant.ID]bool{}, closing: map[tenant.ID]bool{}}
 	if every {
 		return o, s.readOwners(ctx, o, nil)
 	}
@@ -53,16 +54,23 @@ func (s *Source) owners(ctx context.Context, keys []tenant.APIKey, every bool) (
 
 // readOwners adds the owners named, or all for nil.
 func (s *Source) readOwners(ctx context.Context, o *owners, ids []tenant.ID) error {
-	q := s.db.Conn(ctx).Table("members").Select("tenant_id, user_id, role")
+	q := s.db.Conn(ctx).Table("members").Joins("LEFT JOIN users ON users.id = members.user_id").
+		Select("members.tenant_id, members.user_id, members.role, users.erase_at")
 	if ids != nil {
-		q = q.Where("user_id IN ?", ids)
+		q = q.Where("members.user_id IN ?", ids)
 	}
-	var members []struct{ TenantID, UserID, Role string }
+	var members []struct {
+		TenantID, UserID, Role string
+		EraseAt                *int64
+	}
 	if err := q.Find(&members).Error; err != nil {
 		return sqldb.Error(err)
 	}
 	for _, m := range members {
 		o.roles[keyOwner{m.TenantID, m.UserID}] = tenant.Role(m.Role)
+		if m.EraseAt != nil {
+			o.closing[m.UserID] = true
+		}
 	}
 	q = s.db.Conn(ctx).Table("service_accounts").Where("bound = ?", true)
 	if ids != nil {

@@ -193,7 +193,7 @@ func (s *Source) keys(ctx context.Context, ids map[catalog.Kind][]tenant.ID) ([]
 		switch {
 		case k.RevokedAt != nil || d.Deleted:
 			d.State = tenant.KeyRevoked
-		case k.Disabled || disabled[k.OwnerID]:
+		case k.Disabled || disabled[k.OwnerID] || owners.closing[k.OwnerID]:
 			d.State = tenant.KeyDisabled
 		default:
 			if rights, capped := owners.rights(k, s.Now()); capped {

@@ -105,14 +105,18 @@ func (s *server) SignIn(gc context.Context, r SignInRequestObject) (SignInRespon
 		return nil, err
 	}
 	if a := in.Awaited; a != nil {
-		out := SignIn202JSONResponse{MfaRequired: true, MfaToken: a.Token, ExpiresIn: lifetime(a.ExpiresIn)}
-		for _, m := range a.Methods {
-			out.Methods = append(out.Methods, api.MfaMethod(m))
-		}
-		return out, nil
+		return SignIn202JSONResponse(awaited(a)), nil
 	}
 	s.setRefresh(c, in.Grant.RefreshToken, in.Grant.RefreshExpiry)
 	return SignIn200JSONResponse(session(in.Grant)), nil
+}
+
+func awaited(a *auth.Awaited) api.MfaAwaited {
+	out := api.MfaAwaited{MfaRequired: true, MfaToken: a.Token, ExpiresIn: lifetime(a.ExpiresIn)}
+	for _, m := range a.Methods {
+		out.Methods = append(out.Methods, api.MfaMethod(m))
+	}
+	return out
 }
 
 // RefreshSession exchanges the refresh cookie.

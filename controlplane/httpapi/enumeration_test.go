@@ -80,6 +80,7 @@ type stranger struct {
 
 var strangers = []stranger{
 	{"sign-in", "/v1/auth/sign-in", `{"email":%q,"password":"not the password"}`, false},
+	{"reopen", "/v1/auth/reopen", `{"email":%q,"password":"not the password"}`, false},
 	{"sign-up", "/v1/auth/sign-up", `{"email":%q,"password":"not the password","tenant_name":"X"}`, false},
 	{"reset", "/v1/auth/password-reset", `{"email":%q}`, false},
 	{"reset confirm", "/v1/auth/password-reset/confirm", `{"email":%q,"code":"000000","password":"not the password"}`, false},

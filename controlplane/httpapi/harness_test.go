@@ -188,11 +188,11 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}})
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
-		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
 	s.revocations = ca
 	s.authAgain = func(_ *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service {
 		return auth.New(auth.Config{PasswordCost: quick, Algorithms: algorithms, KeyRotation: rotation}, auth.Deps{Store: authStore, Tenants: s.tenants,
-			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
+			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
 	}
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
 	s.source.Now = s.clock.now
@@ -236,6 +236,10 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 	s.api, err = apiclient.New(apiclient.Config{Endpoint: s.server.URL, MaxRetries: -1})
 	check(t, err)
 	return s
+}
+
+func (s *system) audited(ctx context.Context, tenantID, userID tenant.ID, action string) error {
+	return controldb.NewAudit(s.db).Append(ctx, controldb.AccountEvent(tenantID, userID, action, s.clock.now()))
 }
 
 // checked holds every answer against the contract.

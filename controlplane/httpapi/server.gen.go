@@ -77,6 +77,9 @@ type ServerInterface interface {
 	// RefreshSession Exchange the refresh cookie for a new access token
 	// (POST /v1/auth/refresh)
 	RefreshSession(c *gin.Context, params RefreshSessionParams)
+	// ReopenAccount Reopen an account that closes
+	// (POST /v1/auth/reopen)
+	ReopenAccount(c *gin.Context, params ReopenAccountParams)
 	// RevokeToken Revoke a token
 	// (POST /v1/auth/revoke)
 	RevokeToken(c *gin.Context, params RevokeTokenParams)
@@ -152,6 +155,9 @@ type ServerInterface interface {
 	// ResendInvitation Send an invitation again
 	// (POST /v1/invitations/{id}/actions/resend)
 	ResendInvitation(c *gin.Context, id InvitationParam, params ResendInvitationParams)
+	// DeleteMe Close your own account
+	// (DELETE /v1/me)
+	DeleteMe(c *gin.Context, params DeleteMeParams)
 	// GetMe Who the caller is
 	// (GET /v1/me)
 	GetMe(c *gin.Context)
@@ -1283,6 +1289,46 @@ func (siw *ServerInterfaceWrapper) RefreshSession(c *gin.Context) {
 	siw.Handler.RefreshSession(c, params)
 }
 
+// ReopenAccount operation middleware
+func (siw *ServerInterfaceWrapper) ReopenAccount(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReopenAccountParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ReopenAccount(c, params)
+}
+
 // RevokeToken operation middleware
 func (siw *ServerInterfaceWrapper) RevokeToken(c *gin.Context) {
 
@@ -2363,6 +2409,54 @@ func (siw *ServerInterfaceWrapper) ResendInvitation(c *gin.Context) {
 	}
 
 	siw.Handler.ResendInvitation(c, id, params)
+}
+
+// DeleteMe operation middleware
+func (siw *ServerInterfaceWrapper) DeleteMe(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteMeParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteMe(c, params)
 }
 
 // GetMe operation middleware
@@ -6214,12 +6308,14 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/auth/revoke", wrapper.RevokeToken)
 	router.GET(options.BaseURL+"/.well-known/jwks.json", wrapper.GetJwks)
 	router.GET(options.BaseURL+"/errors/:code", wrapper.GetErrorPage)
+	router.DELETE(options.BaseURL+"/v1/me", wrapper.DeleteMe)
 	router.GET(options.BaseURL+"/v1/me", wrapper.GetMe)
 	router.PATCH(options.BaseURL+"/v1/me", wrapper.UpdateMe)
 	router.POST(options.BaseURL+"/v1/me/actions/change-password", wrapper.ChangePassword)
 	router.POST(options.BaseURL+"/v1/me/actions/change-email", wrapper.ChangeEmail)
 	router.POST(options.BaseURL+"/v1/me/actions/confirm-email", wrapper.ConfirmEmail)
 	router.POST(options.BaseURL+"/v1/auth/email-undo", wrapper.UndoEmail)
+	router.POST(options.BaseURL+"/v1/auth/reopen", wrapper.ReopenAccount)
 	router.GET(options.BaseURL+"/v1/me/mfa-factors", wrapper.ListMfaFactors)
 	router.POST(options.BaseURL+"/v1/me/mfa-factors", wrapper.CreateMfaFactor)
 	router.DELETE(options.BaseURL+"/v1/me/mfa-factors/:id", wrapper.DeleteMfaFactor)
@@ -7122,6 +7218,60 @@ type RefreshSessiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RefreshSessiondefaultApplicationProblemPlusJSONResponse) VisitRefreshSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReopenAccountRequestObject struct {
+	Params ReopenAccountParams
+	Body   *ReopenAccountJSONRequestBody
+}
+
+type ReopenAccountResponseObject interface {
+	VisitReopenAccountResponse(w http.ResponseWriter) error
+}
+
+type ReopenAccount200JSONResponse Session
+
+func (response ReopenAccount200JSONResponse) VisitReopenAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReopenAccount202JSONResponse MfaAwaited
+
+func (response ReopenAccount202JSONResponse) VisitReopenAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReopenAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReopenAccountdefaultApplicationProblemPlusJSONResponse) VisitReopenAccountResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8251,6 +8401,45 @@ type ResendInvitationdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ResendInvitationdefaultApplicationProblemPlusJSONResponse) VisitResendInvitationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMeRequestObject struct {
+	Params DeleteMeParams
+}
+
+type DeleteMeResponseObject interface {
+	VisitDeleteMeResponse(w http.ResponseWriter) error
+}
+
+type DeleteMe202JSONResponse AccountClosing
+
+func (response DeleteMe202JSONResponse) VisitDeleteMeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteMedefaultApplicationProblemPlusJSONResponse) VisitDeleteMeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11705,6 +11894,9 @@ type StrictServerInterface interface {
 	// RefreshSession Exchange the refresh cookie for a new access token
 	// (POST /v1/auth/refresh)
 	RefreshSession(ctx context.Context, request RefreshSessionRequestObject) (RefreshSessionResponseObject, error)
+	// ReopenAccount Reopen an account that closes
+	// (POST /v1/auth/reopen)
+	ReopenAccount(ctx context.Context, request ReopenAccountRequestObject) (ReopenAccountResponseObject, error)
 	// RevokeToken Revoke a token
 	// (POST /v1/auth/revoke)
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
@@ -11780,6 +11972,9 @@ type StrictServerInterface interface {
 	// ResendInvitation Send an invitation again
 	// (POST /v1/invitations/{id}/actions/resend)
 	ResendInvitation(ctx context.Context, request ResendInvitationRequestObject) (ResendInvitationResponseObject, error)
+	// DeleteMe Close your own account
+	// (DELETE /v1/me)
+	DeleteMe(ctx context.Context, request DeleteMeRequestObject) (DeleteMeResponseObject, error)
 	// GetMe Who the caller is
 	// (GET /v1/me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
@@ -12762,6 +12957,50 @@ func (sh *strictHandler) RefreshSession(ctx *gin.Context, params RefreshSessionP
 	}
 }
 
+// ReopenAccount operation middleware
+func (sh *strictHandler) ReopenAccount(ctx *gin.Context, params ReopenAccountParams) {
+	var request ReopenAccountRequestObject
+
+	request.Params = params
+
+	var body ReopenAccountJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReopenAccount(ctx, request.(ReopenAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReopenAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ReopenAccountResponseObject); ok {
+		if err := validResponse.VisitReopenAccountResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RevokeToken operation middleware
 func (sh *strictHandler) RevokeToken(ctx *gin.Context, params RevokeTokenParams) {
 	var request RevokeTokenRequestObject
@@ -13642,6 +13881,32 @@ func (sh *strictHandler) ResendInvitation(ctx *gin.Context, id InvitationParam, 
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ResendInvitationResponseObject); ok {
 		if err := validResponse.VisitResendInvitationResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteMe operation middleware
+func (sh *strictHandler) DeleteMe(ctx *gin.Context, params DeleteMeParams) {
+	var request DeleteMeRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMe(ctx, request.(DeleteMeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMe")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteMeResponseObject); ok {
+		if err := validResponse.VisitDeleteMeResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -64,7 +64,7 @@ func TestNew_refusesBadTables(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
-	p := Purges{RotateKeys: ok, Tokens: ok, Reseal: ok, Fingerprints: ok, Idempotency: ok, Auth: func(context.Context, time.Time) error { return nil }, Outbox: func(context.Context, time.Duration) error { return nil }, Now: time.Now}
+	p := Purges{RotateKeys: ok, Tokens: ok, Erase: ok, Reseal: ok, Fingerprints: ok, Idempotency: ok, Auth: func(context.Context, time.Time) error { return nil }, Outbox: func(context.Context, time.Duration) error { return nil }, Now: time.Now}
 	if _, err := New(Control(p), nil, nil); err != nil {
 		t.Error(err)
 	}

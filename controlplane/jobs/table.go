@@ -9,6 +9,7 @@ import (
 type Purges struct {
 	RotateKeys   func(ctx context.Context) error                    // auth.Service.RotateKeys
 	Tokens       func(ctx context.Context) error                    // auth.Service.ForgetTokens
+	Erase        func(ctx context.Context) error                    // auth.Service.EraseDue
 	Reseal       func(ctx context.Context) error                    // what an older root key sealed
 	Fingerprints func(ctx context.Context) error                    // tenant.Service.FillFingerprints
 	Auth         func(ctx context.Context, before time.Time) error  // controldb.AuthStore.PurgeAuth
@@ -29,6 +30,7 @@ func Control(p Purges) []Job {
 	return []Job{
 		{Name: "rotate_signing_keys", Schedule: "@every 5m", AtStart: true, Run: p.RotateKeys},
 		{Name: "forget_revoked_tokens", Schedule: "@every 1m", Run: p.Tokens},
+		{Name: "erase_accounts", Schedule: "@every 1m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Erase},
 		{Name: "reseal", Schedule: "@every 1m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Reseal},
 		{Name: "fill_secret_fingerprints", Schedule: "@every 10m", AtStart: true, Timeout: 10 * time.Minute, Run: p.Fingerprints},
 		{Name: "purge_idempotency_keys", Schedule: "@every 10m", Run: p.Idempotency},

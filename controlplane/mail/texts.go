@@ -50,6 +50,18 @@ var texts = map[string]map[string]text{
 		"en": {"A Sluice recovery code was used", "A recovery code stood in for the second factor of your Sluice account just now. It does not work again.\n\nIf this was not you, set a new password at once and make new recovery codes: {url}/reset-password\n"},
 		"zh": {"您的 Sluice 恢复码已被使用", "刚刚有人使用恢复码代替了您 Sluice 账号的多重验证。该恢复码已失效。\n\n如果这不是您的操作,请立即重置密码并生成新的恢复码:{url}/reset-password\n"},
 	},
+	"account_closing": {
+		"en": {"Your Sluice account closes", "You asked to close your Sluice account. All sessions have ended, your API keys have stopped, and tenants that have no other member are suspended.\n\nOn {until} the account is erased for good: your name, this address, your password and second factors, and those tenants with all their topics and messages.\n\nUntil then you can take it all back: {url}/reopen, or POST /v1/auth/reopen with this address and your password.\n\nIf this was not you, set a new password at once ({url}/reset-password), then reopen the account.\n"},
+		"zh": {"您的 Sluice 账号即将注销", "您申请了注销 Sluice 账号。所有会话已退出,您的 API 密钥已停用,没有其他成员的租户已暂停。\n\n账号将于 {until} 永久删除,包括您的姓名、此邮箱、密码和多重验证,以及这些租户的所有主题和消息。\n\n在此之前您可以随时恢复:{url}/reopen,或将此邮箱和密码发送到 POST /v1/auth/reopen。\n\n如果这不是您的操作,请立即重置密码({url}/reset-password),然后恢复账号。\n"},
+	},
+	"account_reopened": {
+		"en": {"Your Sluice account is open again", "Your Sluice account was reopened just now; it is as it was before.\n\nIf this was not you, set a new password at once: {url}/reset-password\n"},
+		"zh": {"您的 Sluice 账号已恢复", "您的 Sluice 账号刚刚已恢复,一切与注销前相同。\n\n如果这不是您的操作,请立即重置密码:{url}/reset-password\n"},
+	},
+	"account_erased": {
+		"en": {"Your Sluice account was erased", "The time to reopen your Sluice account is over, and it was erased, as you asked. This is the last mail about it.\n"},
+		"zh": {"您的 Sluice 账号已删除", "恢复 Sluice 账号的期限已过,您的账号已按您的要求删除。这是关于该账号的最后一封邮件。\n"},
+	},
 	"email": {
 		"en": {"Your Sluice code to use this address: {code}", "Your code is {code}. Enter it in the console to make this the mail address of your Sluice account. It works once, for 10 minutes.\n\nIf you did not ask for this, ignore this mail: nothing changes.\n"},
 		"zh": {"Sluice 更换邮箱验证码:{code}", "您的验证码是 {code}。请在控制台中输入它,将此邮箱设为您 Sluice 账号的邮箱。验证码 10 分钟内有效,只能使用一次。\n\n如果这不是您的操作,请忽略此邮件,账号不会有任何变化。\n"},
@@ -102,6 +114,12 @@ func (m *Mailer) PasswordChanged(_ context.Context, to, locale string) error {
 // EmailCode sends the code that makes an address that of an account.
 func (m *Mailer) EmailCode(_ context.Context, to, locale, code string) error {
 	return m.send(m.compose("email", locale, to, "{code}", code))
+}
+
+// AccountChanged tells of an event of closing an account: closing, reopened or
+// erased. until is when it is erased.
+func (m *Mailer) AccountChanged(_ context.Context, to, locale, event, until string) error {
+	return m.send(m.compose("account_"+event, locale, to, "{until}", until))
 }
 
 // EmailChanged tells the old address of a change, and how to undo it.

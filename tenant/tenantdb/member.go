@@ -38,19 +38,20 @@ type memberView struct {
 	Name       string
 	Role       string
 	LastSignIn *int64 `gorm:"column:last_sign_in_at"`
-	Created    int64  `gorm:"column:created_at"`
-	Updated    int64  `gorm:"column:updated_at"`
+	EraseAt    *int64
+	Created    int64 `gorm:"column:created_at"`
+	Updated    int64 `gorm:"column:updated_at"`
 	Revision   int64
 }
 
 func (v memberView) member() tenant.Member {
 	return tenant.Member{TenantID: v.TenantID, UserID: v.UserID, Email: v.Email, Name: v.Name, Role: tenant.Role(v.Role),
-		LastSeen: sqldb.TimePtr(v.LastSignIn), CreatedAt: sqldb.Time(v.Created), UpdatedAt: sqldb.Time(v.Updated), Revision: v.Revision}
+		LastSeen: sqldb.TimePtr(v.LastSignIn), Closing: v.EraseAt != nil, CreatedAt: sqldb.Time(v.Created), UpdatedAt: sqldb.Time(v.Updated), Revision: v.Revision}
 }
 
 func (s *Store) members(ctx context.Context, tenantID tenant.ID) *gorm.DB {
 	return s.db.Conn(ctx).Table("members").
-		Select("members.tenant_id, members.user_id, members.role, members.created_at, members.updated_at, members.revision, users.email, users.name, users.last_sign_in_at").
+		Select("members.tenant_id, members.user_id, members.role, members.created_at, members.updated_at, members.revision, users.email, users.name, users.last_sign_in_at, users.erase_at").
 		Joins("JOIN users ON users.id = members.user_id").
 		Where("members.tenant_id = ?", tenantID)
 }
@@ -86,9 +87,9 @@ func (s *Store) DeleteMember(ctx context.Context, tenantID, userID tenant.ID) er
 	return affected(s.db.Tenant(ctx, tenantID).Where("user_id = ?", userID).Delete(&memberRow{}), "member", userID)
 }
 
-// Owners implements tenant.Store.
-func (s *Store) Owners(ctx context.Context, tenantID tenant.ID) (int64, error) {
+// OwnersBesides implements tenant.Store.
+func (s *Store) OwnersBesides(ctx context.Context, tenantID, userID tenant.ID) (int64, error) {
 	var n int64
-	err := s.db.Tenant(ctx, tenantID).Model(&memberRow{}).Where("role = ?", tenant.RoleOwner).Count(&n).Error
+	err := s.members(ctx, tenantID).Where("members.role = ? AND members.user_id <> ? AND users.erase_at IS NULL", tenant.RoleOwner, userID).Count(&n).Error
 	return n, sqldb.Error(err)
 }

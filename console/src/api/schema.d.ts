@@ -368,7 +368,13 @@ export interface paths {
         get: operations["getMe"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Close your own account
+         * @description All sessions end and your API keys stop, at once; tenants that have no other member are suspended. For 7 days `POST /v1/auth/reopen`
+         *     brings everything back as it was. Then the account is erased, with name, mail address, password and second factors, and those tenants are closed with all that they hold.
+         *     Where others would be left without an owner it is refused with 409 `last_owner`, which names the tenants. Only for a person who is signed in.
+         */
+        delete: operations["deleteMe"];
         options?: never;
         head?: never;
         /** Change own name or language */
@@ -449,6 +455,26 @@ export interface paths {
          * @description For whoever got the mail about a change that they did not make. The old address is back, and all sessions end.
          */
         post: operations["undoEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reopen an account that closes
+         * @description Until the account is erased. A wrong address and a wrong password get the same answer in the same time.
+         */
+        post: operations["reopenAccount"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2943,6 +2969,28 @@ export interface components {
             email: components["schemas"]["Email"];
         };
         /**
+         * @description What comes of closing an account.
+         * @example {
+         *       "erase_at": "2026-09-08T08:00:00.000Z",
+         *       "tenants": [
+         *         {
+         *           "id": "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *           "name": "Example Ltd"
+         *         }
+         *       ]
+         *     }
+         */
+        AccountClosing: {
+            erase_at: components["schemas"]["Time"];
+            /** @description Tenants with no other member. They have stopped, and are closed with the account. */
+            tenants: components["schemas"]["ClosingTenant"][];
+        };
+        /** @description A tenant that closes with an account. */
+        ClosingTenant: {
+            id: components["schemas"]["TenantId"];
+            name: components["schemas"]["DisplayName"];
+        };
+        /**
          * @description The old mail address and the code from the mail about the change.
          * @example {
          *       "email": "ada@example.com",
@@ -2958,10 +3006,10 @@ export interface components {
             code: string;
         };
         /**
-         * @description A suspended tenant can look but not send, receive or change.
+         * @description A suspended tenant can look but not send, receive or change; so can one that closes with the account of its only member. A closed one is gone for good.
          * @enum {string}
          */
-        TenantStatus: "active" | "suspended" | "deleting";
+        TenantStatus: "active" | "suspended" | "closing" | "closed" | "deleting";
         /**
          * @description A paying organisation.
          * @example {
@@ -5756,6 +5804,33 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    deleteMe: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description ETag of the revision that the change is meant for; another one gets 412. */
+                "If-Match"?: components["parameters"]["IfMatchParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The account closes; a mail says how to undo it. With `dry_run`: it could. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountClosing"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
     updateMe: {
         parameters: {
             query?: {
@@ -5893,6 +5968,43 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    reopenAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignIn"];
+            };
+        };
+        responses: {
+            /** @description All is as it was, and you are signed in. Sets the refresh cookie. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description The password is right and the account has a second factor. `POST /v1/auth/mfa` reopens the account and signs in. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaAwaited"];
+                };
             };
             default: components["responses"]["Failure"];
         };

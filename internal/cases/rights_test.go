@@ -181,3 +181,30 @@ func TestQueries_denialIsNoEmptyAnswer_B148(t *testing.T) {
 		t.Errorf("over HTTP with the right: %+v", page)
 	}
 }
+
+// B147: traces of messages are cleanly off: the answer to a send says so, and no
+// key writes to or reads from a trace topic that tenants would share.
+func TestTrace_isCleanlyOff_B147(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("trace@example.com")
+	s := signer{id: a.KeyID, secret: a.Secret}
+	line := dialLine(t, c.Broker)
+	h := wire.SendHeader{ProducerGroup: "raw", Topic: "hello", DefaultTopic: "TBW102", DefaultTopicQueueNums: 4, BornTimestamp: time.Now().UnixMilli(), MaxReconsumeTimes: -1}
+	must(t, line.send(s, wire.SendMessageV2, h.Fields(wire.SendMessageV2).Map(), []byte("x")))
+	f, err := line.read(10 * time.Second)
+	must(t, err)
+	if on := f.Ext.Value("TRACE_ON"); f.Code != wire.Success || on != "false" {
+		t.Errorf("code %d %s, TRACE_ON %q", f.Code, f.Remark, on)
+	}
+	for _, topic := range []string{"RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"} {
+		if err := line.produce(s, topic, "x"); err == nil {
+			t.Errorf("%s takes messages over remoting", topic)
+		}
+		if err := dialRPC(t, c.GRPC).produce(s.signed(t.Context(), "trace"), topic, "01A2B3C4D5CC00000000000000000000", "x"); err == nil {
+			t.Errorf("%s takes messages over gRPC", topic)
+		}
+		if err := dialLine(t, c.NameSrv).route(s, topic); err == nil {
+			t.Errorf("%s has a route", topic)
+		}
+	}
+}

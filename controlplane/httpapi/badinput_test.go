@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,9 @@ func texts(schema *openapi3.Schema, body any, path []any, at any) (out []mutatio
 	return out
 }
 
+// idPrefix is what ids of one kind begin with, in their pattern.
+var idPrefix = regexp.MustCompile(`[a-z]+_`)
+
 // called is the path of an operation about a tenant's things, with the
 // parameters that it cannot do without; an id of a kind that nobody made has the
 // right form.
@@ -217,8 +221,10 @@ func (th things) called(op *operation, q url.Values) string {
 	path := th.path(op.path)
 	for _, p := range op.route.Operation.Parameters {
 		if p.Value.In == "path" && p.Value.Name == "id" && strings.Contains(path+"/", "/x/") {
-			prefix, _, _ := strings.Cut(strings.TrimPrefix(p.Value.Schema.Value.Pattern, "^"), "[")
-			path = strings.Replace(path, "/x", "/"+prefix+strings.Repeat("0", 26), 1)
+			if prefix := idPrefix.FindString(p.Value.Schema.Value.Pattern); prefix != "" {
+				path = strings.Replace(path+"/", "/x/", "/"+prefix+strings.Repeat("0", 26)+"/", 1)
+				path = strings.TrimSuffix(path, "/")
+			}
 		}
 	}
 	query := map[string]url.Values{"getClientConfig": {"language": {"go"}}, "listAccess": {"resource": {"topic"}, "name": {"things"}}}[op.id]

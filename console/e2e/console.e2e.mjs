@@ -3,13 +3,14 @@
 //
 //   SLUICE_URL=http://127.0.0.1:8080 SLUICE_TEST_CHROMIUM=/usr/bin/chromium node e2e/console.e2e.mjs
 //
-// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,access,audit walks only these after the
+// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,members,access walks only these after the
 // sign-up, to look at a page while it is made.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { walkPeople } from './people.mjs';
+import { walkAccess } from './access.mjs';
+import { walkMembers, walkPeople } from './people.mjs';
 
 const base = (process.env.SLUICE_URL ?? 'http://127.0.0.1:8080').replace(/\/$/, '');
 const executablePath = process.env.SLUICE_TEST_CHROMIUM ?? '/usr/bin/chromium';
@@ -21,7 +22,7 @@ const email = `console-${stamp}@example.com`;
 const password = `correct horse ${stamp}`;
 const patience = 20_000;
 
-const parts = { people: walkPeople };
+const parts = { people: walkPeople, members: walkMembers, access: walkAccess };
 
 const started = performance.now();
 const failures = [];
@@ -60,6 +61,10 @@ function check(ok, what) {
 
 /** A picture when asked for, and every rule of WCAG 2 A and AA that axe knows. */
 async function look(name) {
+  await lookAt(page, name);
+}
+
+async function lookAt(page, name) {
   if (shots) {
     await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
   }
@@ -210,7 +215,7 @@ async function walk(context) {
 
   if (only) {
     for (const part of only) {
-      await parts[part](kit(ns));
+      await parts[part](kit(ns, context));
     }
     return;
   }
@@ -460,6 +465,9 @@ async function walk(context) {
       '/costs',
       '/quotas',
       '/account',
+      '/members',
+      `/n/${ns}/access`,
+      '/audit',
       `/start?ns=${ns}`,
     ]) {
       await page.goto(`${base}${path}`);
@@ -495,7 +503,7 @@ async function walk(context) {
   });
 
   for (const part of Object.values(parts)) {
-    await part(kit(ns));
+    await part(kit(ns, context));
   }
 
   await step('an odd address shows a page, not a white screen', async () => {
@@ -563,7 +571,7 @@ async function walk(context) {
 }
 
 /** What the walks of other files need of this one. */
-function kit(ns) {
+function kit(ns, context) {
   return {
     page,
     base,
@@ -571,12 +579,20 @@ function kit(ns) {
     step,
     check,
     look,
+    lookAt,
     fits,
     showsAllColumns,
     email,
     password,
     mailTo,
     menu: (name) => page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name, exact: true }).click(),
+    /** A page of a browser that knows nothing of this one. */
+    async newPage() {
+      const other = await context.browser().newContext({ locale: 'en-US', reducedMotion: 'reduce' });
+      const fresh = await other.newPage();
+      fresh.setDefaultTimeout(patience);
+      return fresh;
+    },
     /** Runs what the server is meant to refuse; the browser logs that as a failed load. */
     async refused(run) {
       const before = failures.length;

@@ -100,3 +100,54 @@ export async function walkPeople(kit) {
     await page.getByText('You have no second factor yet').waitFor();
   });
 }
+
+/** A colleague is invited by mail and accepts in a browser of their own. */
+export async function walkMembers(kit) {
+  const { page, base, step, check, look, menu } = kit;
+  const colleague = kit.email.replace('@', '-colleague@');
+
+  await step('a colleague is invited', async () => {
+    await page.goto(`${base}/account`);
+    await menu('Members');
+    await page.getByTestId('invite').click();
+    await page.getByRole('dialog').getByLabel('Mail address', { exact: true }).fill(colleague);
+    await look('invite');
+    await page.getByRole('button', { name: 'Send the invitation' }).click();
+    await page
+      .getByRole('row', { name: new RegExp(colleague) })
+      .getByText('pending')
+      .waitFor();
+    await kit.showsAllColumns('members');
+    await look('members');
+  });
+
+  await step('the colleague accepts with a new account', async () => {
+    const link = await kit.mailTo(colleague, /\/invitations\/accept\?token=[\w-]+/);
+    const other = await kit.newPage();
+    await other.goto(`${base}${link}`);
+    await other.getByText(`invites ${colleague} as developer`).waitFor();
+    check(!other.url().includes('token'), 'the token stays in the address');
+    await other.getByLabel('Your name', { exact: true }).fill('Colleague');
+    await other.getByLabel('Choose a password', { exact: true }).fill(`${kit.password} too`);
+    await kit.lookAt(other, 'accept');
+    await other.getByRole('button', { name: 'Accept the invitation' }).click();
+    await other.getByTestId('account-menu').waitFor();
+    await other.context().close();
+    await page.reload();
+    await page.getByRole('region', { name: 'Members' }).getByText(colleague).waitFor();
+  });
+
+  await step('the colleague gets another role and is removed', async () => {
+    await page.getByRole('button', { name: `Role of ${colleague}` }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Role', { exact: true }).click();
+    await page.getByTitle('viewer: looks, changes nothing').click();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    await page.getByRole('region', { name: 'Members' }).getByRole('cell', { name: 'viewer' }).waitFor();
+    await page.getByRole('button', { name: `Remove ${colleague}` }).click();
+    await page.getByTestId('confirm-name').fill(colleague);
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
+    await page.getByRole('region', { name: 'Members' }).getByText(colleague).waitFor({ state: 'detached' });
+  });
+}

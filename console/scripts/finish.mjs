@@ -11,7 +11,21 @@ const budgets = [
   { page: 'sign-in', limit: 110_000, entries: ['index.html'] },
   { page: 'sign-up, verify', limit: 110_000, entries: ['index.html', 'src/light/Verify.tsx'] },
   { page: 'first message', limit: 130_000, entries: ['index.html', 'src/light/Start.tsx'] },
-  ...['Topics', 'Topic', 'Groups', 'Group', 'Keys', 'Usage', 'Costs', 'Quotas', 'Namespaces', 'Account'].map((p) => ({
+  ...[
+    'Topics',
+    'Topic',
+    'Groups',
+    'Group',
+    'Keys',
+    'Usage',
+    'Costs',
+    'Quotas',
+    'Namespaces',
+    'Account',
+    'Members',
+    'Access',
+    'Audit',
+  ].map((p) => ({
     page: p,
     limit: 450_000,
     entries: ['index.html', 'src/app/App.tsx', `src/app/pages/${p}.tsx`],

@@ -10,6 +10,7 @@ import { Button, LightPage, ProblemNote } from './light/ui';
 
 const Verify = lazy(() => import('./light/Verify').then((m) => ({ default: m.Verify })));
 const PasswordReset = lazy(() => import('./light/PasswordReset').then((m) => ({ default: m.PasswordReset })));
+const Accept = lazy(() => import('./light/Accept').then((m) => ({ default: m.Accept })));
 const Start = lazy(() => import('./light/Start').then((m) => ({ default: m.Start })));
 const App = lazy(() => import('./app/App').then((m) => ({ default: m.App })));
 
@@ -28,7 +29,15 @@ export function Root() {
   );
 }
 
-const lightPaths = new Set(['/sign-up', '/verify', '/sign-in', '/password-reset', '/reset-password', '/start']);
+const lightPaths = new Set([
+  '/sign-up',
+  '/verify',
+  '/sign-in',
+  '/password-reset',
+  '/reset-password',
+  '/start',
+  '/invitations/accept',
+]);
 
 function pageAt(page: string): ReactNode {
   switch (page) {
@@ -41,6 +50,8 @@ function pageAt(page: string): ReactNode {
     case '/password-reset':
     case '/reset-password':
       return <PasswordReset />;
+    case '/invitations/accept':
+      return <Accept />;
     case '/start':
       return (
         <SignedIn>

@@ -8,6 +8,7 @@ export function Listing<T extends { id: string }>(props: {
   query: UseQueryResult<{ items: T[]; next_page_token?: string }>;
   label: string;
   columns: TableProps<T>['columns'];
+  expandable?: TableProps<T>['expandable'];
   empty: string;
   onClear?: () => void;
   page: string | undefined;
@@ -37,6 +38,7 @@ export function Listing<T extends { id: string }>(props: {
             pagination={false}
             loading={props.query.isPlaceholderData}
             columns={props.columns}
+            expandable={props.expandable}
           />
           <Pager shown={d.items.length} page={props.page} next={d.next_page_token} onPage={props.onPage} />
         </>

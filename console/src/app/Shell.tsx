@@ -147,6 +147,11 @@ function Navigation() {
                 {t('nav.groups')}
               </Link>
             </li>
+            <li>
+              <Link to="/n/$ns/access" params={{ ns }} activeOptions={{ includeSearch: false }}>
+                {t('nav.access')}
+              </Link>
+            </li>
           </>
         )}
         <li>
@@ -171,6 +176,14 @@ function Navigation() {
         </li>
         <li>
           <Link to="/quotas">{t('nav.quotas')}</Link>
+        </li>
+        <li>
+          <Link to="/members">{t('nav.members')}</Link>
+        </li>
+        <li>
+          <Link to="/audit" activeOptions={{ includeSearch: false }}>
+            {t('nav.audit')}
+          </Link>
         </li>
         <li>
           <Link to="/account">{t('nav.account')}</Link>

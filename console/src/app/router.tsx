@@ -5,6 +5,7 @@ import { Broken, Missing, Waiting } from './Fallbacks';
 import { Shell } from './Shell';
 import {
   accountSearch,
+  auditSearch,
   costsSearch,
   groupSearch,
   keysSearch,
@@ -75,6 +76,23 @@ const quotas = createRoute({
   path: '/quotas',
   component: lazyRouteComponent(() => import('./pages/Quotas'), 'Quotas'),
 });
+const members = createRoute({
+  getParentRoute: under,
+  path: '/members',
+  component: lazyRouteComponent(() => import('./pages/Members'), 'Members'),
+});
+const access = createRoute({
+  getParentRoute: under,
+  path: '/n/$ns/access',
+  validateSearch: listSearch,
+  component: lazyRouteComponent(() => import('./pages/Access'), 'Access'),
+});
+const audit = createRoute({
+  getParentRoute: under,
+  path: '/audit',
+  validateSearch: auditSearch,
+  component: lazyRouteComponent(() => import('./pages/Audit'), 'Audit'),
+});
 const account = createRoute({
   getParentRoute: under,
   path: '/account',
@@ -93,6 +111,9 @@ const routeTree = root.addChildren([
   usage,
   costs,
   quotas,
+  members,
+  access,
+  audit,
   account,
 ]);
 

@@ -26,8 +26,8 @@ export function compact<T extends object>(o: T): T {
 
 export const topicTypes = ['NORMAL', 'FIFO', 'DELAY', 'TRANSACTION'] as const;
 export const keyStates = ['active', 'disabled', 'expired', 'revoked'] as const;
-export const topicTabs = ['overview', 'messages', 'send', 'tail'] as const;
-export const groupTabs = ['lag', 'overview'] as const;
+export const topicTabs = ['overview', 'messages', 'send', 'tail', 'access'] as const;
+export const groupTabs = ['lag', 'overview', 'access'] as const;
 export const lookups = ['time', 'key', 'id', 'offset'] as const;
 export const grains = ['minute', 'hour', 'day', 'month'] as const;
 export const dimensions = ['topic', 'group', 'api_key', 'namespace', 'class', 'protocol'] as const;
@@ -156,4 +156,24 @@ export interface AccountSearch {
 
 export function accountSearch(raw: Raw): AccountSearch {
   return raw.enrol === true ? { enrol: true } : {};
+}
+
+export interface AuditSearch {
+  from?: string;
+  to?: string;
+  actor?: string;
+  action?: string;
+  target?: string;
+  page?: string;
+}
+
+export function auditSearch(raw: Raw): AuditSearch {
+  return compact({
+    from: timeIn(raw, 'from'),
+    to: timeIn(raw, 'to'),
+    actor: textIn(raw, 'actor', 64),
+    action: textIn(raw, 'action', 64),
+    target: textIn(raw, 'target', 128),
+    page: textIn(raw, 'page', 1024),
+  });
 }

@@ -11,6 +11,7 @@ import { groupCode } from '../ascode';
 import { useLocale, useMay, useTopicText } from '../data';
 import { groupTabs } from '../search';
 import { AsCode, Badge, ConfirmByName, Copyable, DataTable, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
+import { Accessors } from './access/Accessors';
 
 const route = getRouteApi('/n/$ns/groups/$group');
 
@@ -26,6 +27,11 @@ export function Group() {
     refetchInterval: (q) => (q.state.data?.status.phase === 'pending' ? 2000 : false),
   });
   const tab = search.tab ?? 'lag';
+  const views = {
+    lag: () => <Lag ns={ns} name={name} />,
+    overview: (group: Schemas['Group']) => <Overview group={group} />,
+    access: () => <Accessors ns={ns} resource="group" name={name} />,
+  };
   return (
     <>
       <PageHead
@@ -42,7 +48,7 @@ export function Group() {
             items={groupTabs.map((key) => ({
               key,
               label: t(`group.tab_${key}`),
-              children: key !== tab ? null : key === 'lag' ? <Lag ns={ns} name={name} /> : <Overview group={group} />,
+              children: key === tab ? views[key](group) : null,
             }))}
           />
         )}

@@ -11,6 +11,7 @@ import { durationPattern } from '../patterns';
 import { topicTabs } from '../search';
 import { AsCode, Badge, ConfirmByName, Copyable, Outcome, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
+import { Accessors } from './access/Accessors';
 import { LiveTail } from './topic/LiveTail';
 import { Messages } from './topic/Messages';
 import { SendMessage } from './topic/SendMessage';
@@ -34,6 +35,7 @@ export function Topic() {
     messages: (topic: Schemas['Topic']) => <Messages ns={ns} topic={topic.name} />,
     send: (topic: Schemas['Topic']) => <SendMessage topic={topic} />,
     tail: (topic: Schemas['Topic']) => <LiveTail ns={ns} topic={topic.name} />,
+    access: (topic: Schemas['Topic']) => <Accessors ns={ns} resource="topic" name={topic.name} />,
   };
   return (
     <>

@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { Button, Form, Input, Segmented } from 'antd';
+import type { TFunction } from 'i18next';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../../api/client';
 import { fromLocalInput, toLocalInput } from '../../localTime';
@@ -177,7 +178,7 @@ function lookup(by: (typeof lookups)[number], s: TopicSearch) {
   }
 }
 
-export function messageColumns(t: ReturnType<typeof useTranslation>['t']) {
+export function messageColumns(t: TFunction) {
   return [
     { title: t('message.stored'), render: (_: unknown, m: Schemas['Message']) => <Time at={m.stored_at} /> },
     { title: t('message.queue'), align: 'end' as const, dataIndex: 'queue' },

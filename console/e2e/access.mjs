@@ -1,0 +1,62 @@
+// Rules, who can touch a topic, and the record of it all.
+
+export async function walkAccess(kit) {
+  const { page, base, ns, step, check, look, menu } = kit;
+
+  await step('a rule is added', async () => {
+    await page.goto(`${base}/n/${ns}/access`);
+    await page.getByText('There are no rules').waitFor();
+    await page.getByTestId('create-rule').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('deny', { exact: true }).click();
+    await dialog.getByLabel('Whom', { exact: true }).fill('*');
+    await dialog.getByLabel('Name or prefix', { exact: true }).fill('hello');
+    await look('rule');
+    await page.getByTestId('submit-rule').click();
+    await dialog.waitFor({ state: 'hidden' });
+    await page.getByRole('cell', { name: 'everybody' }).waitFor();
+    await look('access');
+  });
+
+  await step('the tester names the rule that decides', async () => {
+    await page.getByLabel('API key', { exact: true }).click();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Name', { exact: true }).fill('hello');
+    await page.getByTestId('ask').click();
+    const decision = page.getByTestId('decision');
+    await decision.getByText('Denied', { exact: true }).waitFor();
+    const text = (await decision.textContent()) ?? '';
+    check(text.includes('acl_'), `no rule is named: ${text}`);
+    await look('tester');
+  });
+
+  await step('who can touch a topic', async () => {
+    await page.goto(`${base}/n/${ns}/topics/hello?tab=access`);
+    const who = page.getByRole('region', { name: 'Who can touch it' });
+    await who.getByText('member', { exact: true }).first().waitFor();
+    await look('who');
+    check(!((await who.textContent()) ?? '').includes('Send '), 'somebody may send against the rule');
+  });
+
+  await step('the audit log shows it, and is whole', async () => {
+    await menu('Audit log');
+    await page.getByRole('cell', { name: 'createAcl' }).first().waitFor();
+    await page.getByTestId('verify-audit').click();
+    await page
+      .getByTestId('verification')
+      .getByText(/^Whole: \d+ events/)
+      .waitFor();
+    await page.getByRole('button', { name: 'Expand row' }).first().click();
+    await page.getByText('Hash in front').first().waitFor();
+    await look('audit');
+  });
+
+  await step('the rule is deleted', async () => {
+    await page.goto(`${base}/n/${ns}/access`);
+    await page.getByRole('button', { name: /^Delete rule/ }).click();
+    await page.getByTestId('confirm-name').fill('hello');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('There are no rules').waitFor();
+  });
+}

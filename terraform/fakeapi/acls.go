@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -73,7 +74,7 @@ func (a *API) createACL(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	now := a.tickLocked()
 	v := api.Acl{Id: ulidLike("acl", a.numberLocked()), NamespaceId: r.PathValue("ns"), Effect: in.Effect, Principal: in.Principal, Resource: in.Resource,
-		Pattern: in.Pattern, Operations: in.Operations, Cidrs: or(in.Cidrs, []api.Cidr{}), ExpiresAt: in.ExpiresAt, Description: or(in.Description, ""),
+		Pattern: in.Pattern, Operations: in.Operations, Cidrs: networks(or(in.Cidrs, nil)), ExpiresAt: in.ExpiresAt, Description: or(in.Description, ""),
 		CreatedAt: now, UpdatedAt: now, Revision: 1}
 	if !a.fits(w, v) {
 		return
@@ -87,6 +88,18 @@ func (a *API) createACL(w http.ResponseWriter, r *http.Request) {
 	v.Status = a.statusLocked(v.Id, 1)
 	a.acls[v.Id] = &v
 	answer(w, http.StatusCreated, a.turned(v), 1)
+}
+
+// networks writes addresses as networks of one, as the server does.
+func networks(in []api.Cidr) []api.Cidr {
+	out := make([]api.Cidr, len(in))
+	for i, text := range in {
+		out[i] = text
+		if ip, err := netip.ParseAddr(text); err == nil {
+			out[i] = netip.PrefixFrom(ip, ip.BitLen()).String()
+		}
+	}
+	return out
 }
 
 // fits refuses the one pair of fields that the schema lets pass.
@@ -105,7 +118,9 @@ func (a *API) updateACL(w http.ResponseWriter, r *http.Request) {
 		set(&changed.Effect, in.Effect)
 		set(&changed.Pattern, in.Pattern)
 		set(&changed.Operations, in.Operations)
-		set(&changed.Cidrs, in.Cidrs)
+		if in.Cidrs != nil {
+			changed.Cidrs = networks(*in.Cidrs)
+		}
 		set(&changed.Description, in.Description)
 		if in.ExpiresAt.IsNull() {
 			changed.ExpiresAt = nil

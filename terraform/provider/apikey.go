@@ -63,7 +63,7 @@ func (f *apiKeyFields) set(k api.ApiKey) {
 	scopes := alignScopes(k.Scopes, f.Scope)
 	*f = apiKeyFields{
 		ID: types.StringValue(k.Id), KeyID: types.StringValue(k.Id), OwnerID: types.StringValue(k.OwnerId), Name: types.StringValue(k.Name),
-		Description: types.StringValue(k.Description), Scope: scopes, AllowedCIDRs: setValue(k.AllowedCidrs),
+		Description: types.StringValue(k.Description), Scope: scopes, AllowedCIDRs: cidrsValue(k.AllowedCidrs, f.AllowedCIDRs),
 		ControlRole: types.StringNull(), ExpiresAt: timeValue(k.ExpiresAt), Disabled: types.BoolValue(k.Disabled),
 		Hint: types.StringValue(k.Hint), CreatedAt: types.StringValue(k.CreatedAt.String()),
 	}

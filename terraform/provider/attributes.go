@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -185,6 +186,41 @@ func setValue[T ~string](in []T) types.Set {
 		values[i] = types.StringValue(string(v))
 	}
 	return types.SetValueMust(types.StringType, values)
+}
+
+// cidrsValue keeps the texts of before where the server has the same network
+// in another notation: it writes 192.0.2.1 as 192.0.2.1/32.
+func cidrsValue(got []api.Cidr, before types.Set) types.Set {
+	missing := make(map[string]bool, len(got))
+	for _, text := range got {
+		missing[network(text)] = true
+	}
+	kept := map[string]bool{}
+	out := []string{}
+	for _, v := range before.Elements() {
+		text, ok := v.(types.String)
+		if n := network(text.ValueString()); ok && missing[n] {
+			kept[n], out = true, append(out, text.ValueString())
+		}
+	}
+	for _, text := range got {
+		if !kept[network(text)] {
+			out = append(out, text)
+		}
+	}
+	return setValue(out)
+}
+
+// network is the one notation of an address or a network, or text itself when
+// it is neither.
+func network(text string) string {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()).String()
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return p.Masked().String()
+	}
+	return text
 }
 
 func setOf[T ~string](ctx context.Context, v types.Set, diags *diag.Diagnostics) []T {

@@ -23,6 +23,7 @@ type (
 	topicData     struct{ dataBase }
 	groupData     struct{ dataBase }
 	apiKeyData    struct{ dataBase }
+	aclData       struct{ dataBase }
 )
 
 var (
@@ -30,6 +31,7 @@ var (
 	_ datasource.DataSourceWithConfigure = (*topicData)(nil)
 	_ datasource.DataSourceWithConfigure = (*groupData)(nil)
 	_ datasource.DataSourceWithConfigure = (*apiKeyData)(nil)
+	_ datasource.DataSourceWithConfigure = (*aclData)(nil)
 )
 
 // mirror turns the schema of a resource into that of its data source: all
@@ -226,5 +228,28 @@ func (d *apiKeyData) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	}
 	model.set(k)
 	model.State, model.LastUsedAt = types.StringValue(string(k.State)), timeValue(k.LastUsedAt)
+	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
+}
+
+func (d *aclData) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = "sluice_acl"
+}
+
+func (d *aclData) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = mirror(ctx, &aclResource{}, "Finds an access rule by its namespace and id.", "namespace_id", "id")
+}
+
+func (d *aclData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var model aclFields
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	if resp.Diagnostics.HasError() || !d.base.ready(&resp.Diagnostics) {
+		return
+	}
+	v, err := apiclient.OK(d.client.GetAclWithResponse(ctx, model.NamespaceID.ValueString(), model.ID.ValueString()))
+	if err != nil {
+		addFailure(&resp.Diagnostics, "Could not read rule "+model.ID.ValueString(), err)
+		return
+	}
+	model.set(v)
 	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
 }

@@ -29,6 +29,8 @@ var (
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "TopicName", "orders"}}}
 	groupImport = importID{"sluice_consumer_group", []importPart{
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "GroupName", "billing"}}}
+	aclImport = importID{"sluice_acl", []importPart{
+		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"id", "AclId", "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
 	apiKeyImport = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
 )
 

@@ -204,6 +204,7 @@ func (p sluiceProvider) Resources(context.Context) []func() resource.Resource {
 		func() resource.Resource { return &topicResource{} },
 		func() resource.Resource { return &groupResource{} },
 		func() resource.Resource { return &apiKeyResource{} },
+		func() resource.Resource { return &aclResource{} },
 	}
 }
 
@@ -213,5 +214,6 @@ func (p sluiceProvider) DataSources(context.Context) []func() datasource.DataSou
 		func() datasource.DataSource { return &topicData{} },
 		func() datasource.DataSource { return &groupData{} },
 		func() datasource.DataSource { return &apiKeyData{} },
+		func() datasource.DataSource { return &aclData{} },
 	}
 }

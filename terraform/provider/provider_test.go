@@ -92,6 +92,8 @@ func TestImportID_parse(t *testing.T) {
 		{topicImport, "K7/orders", `"K7" in the import id is no namespace_id`},
 		{groupImport, "k7m2q9x4w1bz/%RETRY%x", "is no name"},
 		{namespaceImport, "", "terraform import sluice_namespace.example k7m2q9x4w1bz"},
+		{aclImport, "k7m2q9x4w1bz/acl_01JAB3CD4EF5GH6JK7MN8PQ9RS", ""},
+		{aclImport, "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS", "k7m2q9x4w1bz/acl_01JAB3CD4EF5GH6JK7MN8PQ9RS"},
 		{apiKeyImport, "slk_7Qm2XvN4kPz9Rt3Lc8Wd", ""},
 		{apiKeyImport, "sls_7Qm2XvN4kPz9Rt3Lc8Wd", "is no id"},
 	} {
@@ -110,7 +112,7 @@ func FuzzImportID(f *testing.F) {
 	f.Add("k7m2q9x4w1bz/orders")
 	f.Add("//%/\x00")
 	f.Fuzz(func(t *testing.T, id string) {
-		for _, form := range []importID{namespaceImport, topicImport, groupImport, apiKeyImport} {
+		for _, form := range []importID{namespaceImport, topicImport, groupImport, apiKeyImport, aclImport} {
 			values, err := form.parse(id)
 			if err == nil && len(values) != len(form.parts) {
 				t.Errorf("%q: %d values for %d parts", id, len(values), len(form.parts))

@@ -1,0 +1,1 @@
+terraform import sluice_acl.payments k7m2q9x4w1bz/acl_01JAB3CD4EF5GH6JK7MN8PQ9RS

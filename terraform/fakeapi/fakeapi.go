@@ -61,6 +61,7 @@ type API struct {
 	roles          map[string]*api.CustomRole
 	bindings       map[string]*api.RoleBinding
 	acls           map[string]*api.Acl
+	accounts       map[string]*api.ServiceAccount
 	messages       map[string][]api.Message
 	replies        map[string]reply // by idempotency key
 	requests       []Request
@@ -96,7 +97,7 @@ func New() (*API, error) {
 	a := &API{
 		router: router, clock: time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC),
 		namespaces: map[string]*api.Namespace{}, topics: map[string]*api.Topic{}, groups: map[string]*api.Group{},
-		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, roles: map[string]*api.CustomRole{}, bindings: map[string]*api.RoleBinding{}, acls: map[string]*api.Acl{}, tenantRevision: 1,
+		keys: map[string]*api.ApiKey{}, invitations: map[string]*api.Invitation{}, roles: map[string]*api.CustomRole{}, bindings: map[string]*api.RoleBinding{}, acls: map[string]*api.Acl{}, accounts: map[string]*api.ServiceAccount{}, tenantRevision: 1,
 		messages: map[string][]api.Message{}, replies: map[string]reply{}, phases: map[string]int{},
 	}
 	a.mux = a.routes()

@@ -7,6 +7,7 @@ import (
 )
 
 func (a *API) roleRoutes(m *http.ServeMux) {
+	a.accountRoutes(m)
 	m.HandleFunc("GET /v1/roles", a.listRoles)
 	m.HandleFunc("POST /v1/roles", a.createRole)
 	m.HandleFunc("GET /v1/roles/{id}", func(w http.ResponseWriter, r *http.Request) {

@@ -19,6 +19,7 @@ var fieldsWithAttribute = map[string]bool{
 	"order": true, "consume_enabled": true, "broadcast": true, "retry": true, "dead_letter": true, "max_in_flight": true,
 	"owner_id": true, "scopes": true, "control_role": true, "allowed_cidrs": true, "expires_at": true, "disabled": true,
 	"effect": true, "principal": true, "resource": true, "pattern": true, "operations": true, "cidrs": true,
+	"permissions": true, "principal_id": true, "role": true, "scope": true,
 }
 
 // addFailure reports err under summary: what the server said, the quota or

@@ -31,7 +31,10 @@ var (
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "GroupName", "billing"}}}
 	aclImport = importID{"sluice_acl", []importPart{
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"id", "AclId", "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
-	apiKeyImport = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
+	roleImport    = importID{"sluice_role", []importPart{{"id", "RoleRef", "rol_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	bindingImport = importID{"sluice_role_binding", []importPart{{"id", "RoleBindingId", "rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	accountImport = importID{"sluice_service_account", []importPart{{"id", "ServiceAccountId", "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	apiKeyImport  = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
 )
 
 // parse splits id into the values of its parts.

@@ -205,6 +205,9 @@ func (p sluiceProvider) Resources(context.Context) []func() resource.Resource {
 		func() resource.Resource { return &groupResource{} },
 		func() resource.Resource { return &apiKeyResource{} },
 		func() resource.Resource { return &aclResource{} },
+		func() resource.Resource { return &accountResource{} },
+		func() resource.Resource { return &roleResource{} },
+		func() resource.Resource { return &bindingResource{} },
 	}
 }
 

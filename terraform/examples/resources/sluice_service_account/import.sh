@@ -1,0 +1,1 @@
+terraform import sluice_service_account.checkout sa_01JAB3CD4EF5GH6JK7MN8PQ9RS

@@ -735,6 +735,26 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
 	CreateMfaFactor(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// BeginWebauthnWithBody Begin to add a security key or passkey
+	//
+	// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+	// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+	BeginWebauthnWithBody(ctx context.Context, params *BeginWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginWebauthn Begin to add a security key or passkey
+	//
+	// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+	// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+	BeginWebauthn(ctx context.Context, params *BeginWebauthnParams, body BeginWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RenewRecoveryCodes Make new recovery codes
 	//
 	// Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
@@ -764,6 +784,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
 	ConfirmMfaFactor(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmWebauthnWithBody Finish adding a security key or passkey
+	//
+	// With the first second factor come recovery codes, and all other sessions end.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+	ConfirmWebauthnWithBody(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmWebauthn Finish adding a security key or passkey
+	//
+	// With the first second factor come recovery codes, and all other sessions end.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+	ConfirmWebauthn(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, body ConfirmWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMembers List the people of the tenant
 	//
@@ -2822,6 +2860,46 @@ func (c *Client) CreateMfaFactor(ctx context.Context, params *CreateMfaFactorPar
 	return c.Client.Do(req)
 }
 
+// BeginWebauthnWithBody Begin to add a security key or passkey
+//
+// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+func (c *Client) BeginWebauthnWithBody(ctx context.Context, params *BeginWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginWebauthnRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginWebauthn Begin to add a security key or passkey
+//
+// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+func (c *Client) BeginWebauthn(ctx context.Context, params *BeginWebauthnParams, body BeginWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginWebauthnRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RenewRecoveryCodes Make new recovery codes
 //
 // Corresponds with POST /v1/me/mfa-factors/actions/renew-recovery-codes (the `RenewRecoveryCodes` operationId).
@@ -2882,6 +2960,44 @@ func (c *Client) ConfirmMfaFactorWithBody(ctx context.Context, id MfaFactorParam
 // Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
 func (c *Client) ConfirmMfaFactor(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmMfaFactorRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmWebauthnWithBody Finish adding a security key or passkey
+//
+// With the first second factor come recovery codes, and all other sessions end.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+func (c *Client) ConfirmWebauthnWithBody(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmWebauthnRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmWebauthn Finish adding a security key or passkey
+//
+// With the first second factor come recovery codes, and all other sessions end.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+func (c *Client) ConfirmWebauthn(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, body ConfirmWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmWebauthnRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7715,6 +7831,61 @@ func NewCreateMfaFactorRequestWithBody(server string, params *CreateMfaFactorPar
 	return req, nil
 }
 
+// NewBeginWebauthnRequest calls the generic BeginWebauthn builder with application/json body
+func NewBeginWebauthnRequest(server string, params *BeginWebauthnParams, body BeginWebauthnJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeginWebauthnRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewBeginWebauthnRequestWithBody constructs an http.Request for the BeginWebauthn method, with any body, and a specified content type
+func NewBeginWebauthnRequestWithBody(server string, params *BeginWebauthnParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors/actions/begin-webauthn")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRenewRecoveryCodesRequest constructs an http.Request for the RenewRecoveryCodes method
 func NewRenewRecoveryCodesRequest(server string, params *RenewRecoveryCodesParams) (*http.Request, error) {
 	var err error
@@ -7861,6 +8032,68 @@ func NewConfirmMfaFactorRequestWithBody(server string, id MfaFactorParam, params
 	}
 
 	operationPath := fmt.Sprintf("/v1/me/mfa-factors/%s/actions/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewConfirmWebauthnRequest calls the generic ConfirmWebauthn builder with application/json body
+func NewConfirmWebauthnRequest(server string, id MfaFactorParam, params *ConfirmWebauthnParams, body ConfirmWebauthnJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConfirmWebauthnRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewConfirmWebauthnRequestWithBody constructs an http.Request for the ConfirmWebauthn method, with any body, and a specified content type
+func NewConfirmWebauthnRequestWithBody(server string, id MfaFactorParam, params *ConfirmWebauthnParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/me/mfa-factors/%s/actions/confirm-webauthn", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -13832,6 +14065,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/me/mfa-factors (the `CreateMfaFactor` operationId).
 	CreateMfaFactorWithResponse(ctx context.Context, params *CreateMfaFactorParams, body CreateMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMfaFactorResponse, error)
 
+	// BeginWebauthnWithBodyWithResponse Begin to add a security key or passkey
+	//
+	// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+	// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+	BeginWebauthnWithBodyWithResponse(ctx context.Context, params *BeginWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginWebauthnResponse, error)
+
+	// BeginWebauthnWithResponse Begin to add a security key or passkey
+	//
+	// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+	// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+	BeginWebauthnWithResponse(ctx context.Context, params *BeginWebauthnParams, body BeginWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginWebauthnResponse, error)
+
 	// RenewRecoveryCodesWithResponse Make new recovery codes
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -13865,6 +14118,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm (the `ConfirmMfaFactor` operationId).
 	ConfirmMfaFactorWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmMfaFactorParams, body ConfirmMfaFactorJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmMfaFactorResponse, error)
+
+	// ConfirmWebauthnWithBodyWithResponse Finish adding a security key or passkey
+	//
+	// With the first second factor come recovery codes, and all other sessions end.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+	ConfirmWebauthnWithBodyWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmWebauthnResponse, error)
+
+	// ConfirmWebauthnWithResponse Finish adding a security key or passkey
+	//
+	// With the first second factor come recovery codes, and all other sessions end.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+	ConfirmWebauthnWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, body ConfirmWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmWebauthnResponse, error)
 
 	// ListMembersWithResponse List the people of the tenant
 	//
@@ -17173,6 +17444,54 @@ func (r CreateMfaFactorResponse) ContentType() string {
 	return ""
 }
 
+type BeginWebauthnResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *WebauthnEnrolment
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r BeginWebauthnResponse) GetJSON201() *WebauthnEnrolment {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BeginWebauthnResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BeginWebauthnResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BeginWebauthnResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BeginWebauthnResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BeginWebauthnResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RenewRecoveryCodesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17304,6 +17623,54 @@ func (r ConfirmMfaFactorResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ConfirmMfaFactorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmWebauthnResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MfaConfirmed
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmWebauthnResponse) GetJSON200() *MfaConfirmed {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmWebauthnResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmWebauthnResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmWebauthnResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmWebauthnResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmWebauthnResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21846,6 +22213,38 @@ func (c *ClientWithResponses) CreateMfaFactorWithResponse(ctx context.Context, p
 	return ParseCreateMfaFactorResponse(rsp)
 }
 
+// BeginWebauthnWithBodyWithResponse Begin to add a security key or passkey
+//
+// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+func (c *ClientWithResponses) BeginWebauthnWithBodyWithResponse(ctx context.Context, params *BeginWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginWebauthnResponse, error) {
+	rsp, err := c.BeginWebauthnWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginWebauthnResponse(rsp)
+}
+
+// BeginWebauthnWithResponse Begin to add a security key or passkey
+//
+// Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+// 5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/actions/begin-webauthn (the `BeginWebauthn` operationId).
+func (c *ClientWithResponses) BeginWebauthnWithResponse(ctx context.Context, params *BeginWebauthnParams, body BeginWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginWebauthnResponse, error) {
+	rsp, err := c.BeginWebauthn(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginWebauthnResponse(rsp)
+}
+
 // RenewRecoveryCodesWithResponse Make new recovery codes
 //
 // Returns a wrapper object for the known response body format(s).
@@ -21902,6 +22301,36 @@ func (c *ClientWithResponses) ConfirmMfaFactorWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseConfirmMfaFactorResponse(rsp)
+}
+
+// ConfirmWebauthnWithBodyWithResponse Finish adding a security key or passkey
+//
+// With the first second factor come recovery codes, and all other sessions end.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+func (c *ClientWithResponses) ConfirmWebauthnWithBodyWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConfirmWebauthnResponse, error) {
+	rsp, err := c.ConfirmWebauthnWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmWebauthnResponse(rsp)
+}
+
+// ConfirmWebauthnWithResponse Finish adding a security key or passkey
+//
+// With the first second factor come recovery codes, and all other sessions end.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn (the `ConfirmWebauthn` operationId).
+func (c *ClientWithResponses) ConfirmWebauthnWithResponse(ctx context.Context, id MfaFactorParam, params *ConfirmWebauthnParams, body ConfirmWebauthnJSONRequestBody, reqEditors ...RequestEditorFn) (*ConfirmWebauthnResponse, error) {
+	rsp, err := c.ConfirmWebauthn(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmWebauthnResponse(rsp)
 }
 
 // ListMembersWithResponse List the people of the tenant
@@ -25102,6 +25531,39 @@ func ParseCreateMfaFactorResponse(rsp *http.Response) (*CreateMfaFactorResponse,
 	return response, nil
 }
 
+// ParseBeginWebauthnResponse parses an HTTP response from a BeginWebauthnWithResponse call
+func ParseBeginWebauthnResponse(rsp *http.Response) (*BeginWebauthnResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BeginWebauthnResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest WebauthnEnrolment
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRenewRecoveryCodesResponse parses an HTTP response from a RenewRecoveryCodesWithResponse call
 func ParseRenewRecoveryCodesResponse(rsp *http.Response) (*RenewRecoveryCodesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -25173,6 +25635,39 @@ func ParseConfirmMfaFactorResponse(rsp *http.Response) (*ConfirmMfaFactorRespons
 	}
 
 	response := &ConfirmMfaFactorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MfaConfirmed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmWebauthnResponse parses an HTTP response from a ConfirmWebauthnWithResponse call
+func ParseConfirmWebauthnResponse(rsp *http.Response) (*ConfirmWebauthnResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmWebauthnResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

@@ -169,7 +169,7 @@ func (s *Service) Reopen(ctx context.Context, email, password string, dev Device
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		out = SignedIn{}
 		var err error
-		if out.Awaited, err = s.challengeTo(ctx, u.ID, challengeReopens); err != nil || out.Awaited != nil {
+		if out.Awaited, err = s.challenge(ctx, u.ID, dev.Site, challengeData{Reopens: true}); err != nil || out.Awaited != nil {
 			return err
 		}
 		out.Grant, err = s.reopen(ctx, u.ID, dev)

@@ -18,22 +18,25 @@ type FactorType string
 
 // The kinds of second factors.
 const (
-	FactorTOTP FactorType = "totp"
+	FactorTOTP     FactorType = "totp"
+	FactorWebAuthn FactorType = "webauthn" // a security key or passkey
 )
 
 // Factor is a second factor of a person. It counts once it is confirmed.
 type Factor struct {
-	ID          tenant.ID
-	UserID      tenant.ID
-	Type        FactorType
-	Name        string
-	Sealed      []byte // the secret, sealed by the keyring
-	LastStep    int64  // of TOTP: the newest that was used
-	ConfirmedAt *time.Time
-	LastUsedAt  *time.Time
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Revision    int64
+	ID       tenant.ID
+	UserID   tenant.ID
+	Type     FactorType
+	Name     string
+	Sealed   []byte // the secret, sealed by the keyring
+	LastStep int64  // of TOTP: the newest that was used
+	// CredentialHash is of a confirmed WebAuthn factor, and no two have the same.
+	CredentialHash []byte
+	ConfirmedAt    *time.Time
+	LastUsedAt     *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	Revision       int64
 }
 
 // FactorStore is the part of Store about second factors.
@@ -46,6 +49,8 @@ type FactorStore interface {
 	// UseStep notes that a step of TOTP was used, and reports whether it is
 	// newer than all before: a code works once.
 	UseStep(ctx context.Context, id tenant.ID, step int64, at time.Time) (bool, error)
+	// UseCredential notes that a security key was used; sealed is its new state.
+	UseCredential(ctx context.Context, id tenant.ID, sealed []byte, at time.Time) error
 	DeleteFactor(ctx context.Context, userID, id tenant.ID) error
 
 	// SetRecoveryCodes replaces all of a user.
@@ -162,10 +167,27 @@ func (s *Service) makeRoom(ctx context.Context, userID tenant.ID) error {
 
 var errWrongFactorCode = errs.Field("code", "the code is wrong, too old, or was used before; wait for the next one").WithReason("mfa_code_wrong")
 
-// ConfirmTOTP makes a factor count, with the first code that the app shows.
-// With a person's first factor come recovery codes, and their other sessions
-// end: those were begun without it.
+// ConfirmTOTP makes an authenticator app count, with the first code that it
+// shows; see confirm.
 func (s *Service) ConfirmTOTP(ctx context.Context, p *Principal, id tenant.ID, code string, note Note) (Factor, []string, error) {
+	return s.confirm(ctx, p, id, FactorTOTP, func(_ context.Context, f *Factor, now time.Time) error {
+		secret, err := s.d.Keyring.Open(sealFor(*f), f.Sealed)
+		if err != nil {
+			return err
+		}
+		step, ok := totpMatch(secret, code, now)
+		if !ok {
+			return errWrongFactorCode
+		}
+		f.LastStep = step
+		return nil
+	}, note)
+}
+
+// confirm makes a factor count once prove has found nothing wrong and filled
+// in what it proved by. With a person's first factor come recovery codes, and
+// their other sessions end: those were begun without it.
+func (s *Service) confirm(ctx context.Context, p *Principal, id tenant.ID, kind FactorType, prove func(ctx context.Context, f *Factor, now time.Time) error, note Note) (Factor, []string, error) {
 	if err := person(p); err != nil {
 		return Factor{}, nil, err
 	}
@@ -181,23 +203,21 @@ func (s *Service) ConfirmTOTP(ctx context.Context, p *Principal, id tenant.ID, c
 		if f.ConfirmedAt != nil {
 			return errs.E(errs.Conflict, "this second factor is confirmed already").WithReason("mfa_confirmed")
 		}
-		if now.Sub(f.CreatedAt) > confirmTime {
+		if f.Type != kind || now.Sub(f.CreatedAt) > confirmTime {
 			return errs.E(errs.NotFound, "second factor %q does not exist", id)
 		}
-		secret, err := s.d.Keyring.Open(sealFor(f), f.Sealed)
-		if err != nil {
+		if err := prove(ctx, &f, now); err != nil {
 			return err
-		}
-		step, ok := totpMatch(secret, code, now)
-		if !ok {
-			return errWrongFactorCode
 		}
 		before, err := s.confirmed(ctx, p.ID)
 		if err != nil {
 			return err
 		}
-		f.ConfirmedAt, f.LastUsedAt, f.LastStep, f.UpdatedAt, f.Revision = &now, &now, step, now, f.Revision+1
+		f.ConfirmedAt, f.LastUsedAt, f.UpdatedAt, f.Revision = &now, &now, now, f.Revision+1
 		if err := s.d.Store.UpdateFactor(ctx, f); err != nil {
+			if errs.Is(err, errs.Conflict) {
+				return errs.E(errs.Conflict, "this security key is registered already").WithReason("webauthn_known")
+			}
 			return err
 		}
 		if len(before) == 0 {

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -24,7 +26,10 @@ type Challenge struct {
 type Awaited struct {
 	Token     string
 	ExpiresIn time.Duration
-	Methods   []string // totp, recovery_code
+	Methods   []string // totp, webauthn, recovery_code
+	// WebAuthn is what a security key is asked, PublicKeyCredentialRequestOptionsJSON;
+	// nil without that method.
+	WebAuthn json.RawMessage
 }
 
 const (
@@ -39,28 +44,28 @@ const (
 
 // challenge makes the second step of a sign-in; nil when the user has no
 // second factor.
-func (s *Service) challenge(ctx context.Context, userID tenant.ID) (*Awaited, error) {
-	return s.challengeTo(ctx, userID, "")
-}
-
-// challengeReopens marks a challenge whose end reopens the account.
-const challengeReopens = "reopen"
-
-// challengeTo is challenge for what purpose says; empty to sign in only.
-func (s *Service) challengeTo(ctx context.Context, userID tenant.ID, purpose string) (*Awaited, error) {
+func (s *Service) challenge(ctx context.Context, userID tenant.ID, site Site, d challengeData) (*Awaited, error) {
 	factors, err := s.confirmed(ctx, userID)
 	if err != nil || len(factors) == 0 {
 		return nil, err
 	}
+	options, err := s.askForKey(ctx, userID, site, &d)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode challenge: %w", err)
+	}
 	now, token := s.time(), mfaTokenPrefix+newRefresh()[len(refreshPrefix):]
-	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: []byte(purpose), CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
+	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: data, CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
 	if err := s.d.Store.AddChallenge(ctx, c); err != nil {
 		return nil, err
 	}
-	out := &Awaited{Token: token, ExpiresIn: challengeTTL}
+	out := &Awaited{Token: token, ExpiresIn: challengeTTL, WebAuthn: options}
 	seen := map[FactorType]bool{}
 	for _, f := range factors {
-		if !seen[f.Type] {
+		if !seen[f.Type] && (f.Type != FactorWebAuthn || options != nil) {
 			out.Methods, seen[f.Type] = append(out.Methods, string(f.Type)), true
 		}
 	}
@@ -75,6 +80,7 @@ func (s *Service) challengeTo(ctx context.Context, userID tenant.ID, purpose str
 type Proof struct {
 	Code         string // six digits of an authenticator app
 	RecoveryCode string
+	Assertion    string // of a security key: PublicKeyCredential as JSON; only in SignInMFA
 }
 
 var (
@@ -118,7 +124,16 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 	}
 	var g Grant
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		if err := s.prove(ctx, c.UserID, proof, errBadProof); err != nil {
+		d, err := decodeChallenge(c.Data)
+		if err != nil {
+			return err
+		}
+		if proof.Assertion != "" {
+			err = s.proveByKey(ctx, c.UserID, d, proof.Assertion, dev.Site)
+		} else {
+			err = s.prove(ctx, c.UserID, proof, errBadProof)
+		}
+		if err != nil {
 			return err
 		}
 		done, err := s.d.Store.DeleteChallenge(ctx, c.ID)
@@ -128,7 +143,7 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 		if !done {
 			return errBadChallenge
 		}
-		if string(c.Data) == challengeReopens {
+		if d.Reopens {
 			g, err = s.reopen(ctx, c.UserID, dev)
 			return err
 		}

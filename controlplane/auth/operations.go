@@ -64,6 +64,8 @@ var operations = []Operation{
 	{ID: "listMfaFactors", Permission: PermissionSelf},
 	{ID: "createMfaFactor", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "deleteMfaFactor", Permission: PermissionSelf, StepUp: true, Session: true},
+	{ID: "beginWebauthn", Permission: PermissionSelf, StepUp: true, Session: true},
+	{ID: "confirmWebauthn", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "confirmMfaFactor", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "renewRecoveryCodes", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "listTenants", Permission: PermissionSelf},

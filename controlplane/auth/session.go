@@ -61,7 +61,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		out = SignedIn{}
 		var err error
-		if out.Awaited, err = s.challenge(ctx, u.ID); err != nil || out.Awaited != nil {
+		if out.Awaited, err = s.challenge(ctx, u.ID, dev.Site, challengeData{}); err != nil || out.Awaited != nil {
 			return err
 		}
 		out.Grant, err = s.enter(ctx, u, dev)

@@ -71,6 +71,7 @@ func locale(l string) string {
 type Device struct {
 	UserAgent string
 	Address   string
+	Site      Site // that the browser is at
 }
 
 // Verified is the outcome of a sign-up.

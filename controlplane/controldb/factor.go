@@ -12,29 +12,30 @@ import (
 )
 
 type factorRow struct {
-	ID          string `gorm:"primaryKey"`
-	UserID      string
-	Type        string
-	Name        string
-	Sealed      []byte
-	LastStep    int64
-	ConfirmedAt *int64
-	LastUsedAt  *int64
-	Created     int64 `gorm:"column:created_at"`
-	Updated     int64 `gorm:"column:updated_at"`
-	Revision    int64
+	ID             string `gorm:"primaryKey"`
+	UserID         string
+	Type           string
+	Name           string
+	Sealed         []byte
+	LastStep       int64
+	CredentialHash []byte
+	ConfirmedAt    *int64
+	LastUsedAt     *int64
+	Created        int64 `gorm:"column:created_at"`
+	Updated        int64 `gorm:"column:updated_at"`
+	Revision       int64
 }
 
 func (factorRow) TableName() string { return "mfa_factors" }
 
 func (r factorRow) factor() auth.Factor {
-	return auth.Factor{ID: r.ID, UserID: r.UserID, Type: auth.FactorType(r.Type), Name: r.Name, Sealed: r.Sealed, LastStep: r.LastStep,
+	return auth.Factor{ID: r.ID, UserID: r.UserID, Type: auth.FactorType(r.Type), Name: r.Name, Sealed: r.Sealed, LastStep: r.LastStep, CredentialHash: r.CredentialHash,
 		ConfirmedAt: sqldb.TimePtr(r.ConfirmedAt), LastUsedAt: sqldb.TimePtr(r.LastUsedAt), CreatedAt: sqldb.Time(r.Created),
 		UpdatedAt: sqldb.Time(r.Updated), Revision: r.Revision}
 }
 
 func rowOfFactor(f auth.Factor) factorRow {
-	return factorRow{ID: f.ID, UserID: f.UserID, Type: string(f.Type), Name: f.Name, Sealed: f.Sealed, LastStep: f.LastStep,
+	return factorRow{ID: f.ID, UserID: f.UserID, Type: string(f.Type), Name: f.Name, Sealed: f.Sealed, LastStep: f.LastStep, CredentialHash: f.CredentialHash,
 		ConfirmedAt: sqldb.MillisPtr(f.ConfirmedAt), LastUsedAt: sqldb.MillisPtr(f.LastUsedAt), Created: sqldb.Millis(f.CreatedAt),
 		Updated: sqldb.Millis(f.UpdatedAt), Revision: f.Revision}
 }
@@ -67,6 +68,11 @@ func (s *AuthStore) UseStep(ctx context.Context, id tenant.ID, step int64, at ti
 	res := s.db.Conn(ctx).Model(&factorRow{}).Where("id = ? AND last_step < ?", id, step).
 		UpdateColumns(map[string]any{"last_step": step, "last_used_at": sqldb.Millis(at)})
 	return res.RowsAffected > 0, sqldb.Error(res.Error)
+}
+
+// UseCredential implements auth.FactorStore.
+func (s *AuthStore) UseCredential(ctx context.Context, id tenant.ID, sealed []byte, at time.Time) error {
+	return sqldb.Error(s.db.Conn(ctx).Model(&factorRow{}).Where("id = ?", id).UpdateColumns(map[string]any{"sealed": sealed, "last_used_at": sqldb.Millis(at)}).Error)
 }
 
 // DeleteFactor implements auth.FactorStore.

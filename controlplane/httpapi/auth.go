@@ -113,6 +113,9 @@ func (s *server) SignIn(gc context.Context, r SignInRequestObject) (SignInRespon
 
 func awaited(a *auth.Awaited) api.MfaAwaited {
 	out := api.MfaAwaited{MfaRequired: true, MfaToken: a.Token, ExpiresIn: lifetime(a.ExpiresIn)}
+	if a.WebAuthn != nil {
+		out.WebauthnOptions = some(string(a.WebAuthn))
+	}
 	for _, m := range a.Methods {
 		out.Methods = append(out.Methods, api.MfaMethod(m))
 	}

@@ -26,6 +26,7 @@ type call struct {
 	basicID   string // key id of HTTP Basic, for the token endpoint
 	basicKey  string
 
+	site   auth.Site // that a browser would be at
 	target audited
 }
 
@@ -59,7 +60,7 @@ func (c *call) touches(kind, id string, namespaceID tenant.ID) {
 }
 
 func (c *call) device() auth.Device {
-	return auth.Device{UserAgent: c.gin.Request.UserAgent(), Address: c.addr.String()}
+	return auth.Device{UserAgent: c.gin.Request.UserAgent(), Address: c.addr.String(), Site: c.site}
 }
 
 // addressOf reads the address of the connection; headers of proxies are not

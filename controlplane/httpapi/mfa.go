@@ -14,9 +14,15 @@ func (s *server) SignInMfa(gc context.Context, r SignInMfaRequestObject) (SignIn
 	if err := s.mayTry(ctx, c, "mfa", ""); err != nil {
 		return nil, err
 	}
-	proof := auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, "")}
-	if (proof.Code == "") == (proof.RecoveryCode == "") {
-		return nil, errs.Field("code", "send either code or recovery_code").WithReason("mfa_code_required")
+	proof := auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, ""), Assertion: or(r.Body.Credential, "")}
+	n := 0
+	for _, given := range []string{proof.Code, proof.RecoveryCode, proof.Assertion} {
+		if given != "" {
+			n++
+		}
+	}
+	if n != 1 {
+		return nil, errs.Field("code", "send one of code, recovery_code and credential").WithReason("mfa_code_required")
 	}
 	g, err := s.d.Auth.SignInMFA(ctx, r.Body.MfaToken, proof, c.device())
 	if err != nil {

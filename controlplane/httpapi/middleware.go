@@ -32,7 +32,7 @@ const (
 // begin is around every request: id, headers, panic, metric, log.
 func (s *server) begin(c *gin.Context) {
 	now := s.d.Now()
-	ca := &call{gin: c, requestID: tenant.NewID("req_", now), addr: addressOf(c.Request), begun: time.Now(), op: s.ops[c.Request.Method+" "+c.FullPath()]}
+	ca := &call{gin: c, requestID: tenant.NewID("req_", now), addr: addressOf(c.Request), begun: time.Now(), site: siteOf(s.base(c.Request)), op: s.ops[c.Request.Method+" "+c.FullPath()]}
 	c.Set(callKey, ca)
 	c.Request = c.Request.WithContext(auth.FromNetwork(c.Request.Context(), network(ca.addr)))
 	h := c.Writer.Header()

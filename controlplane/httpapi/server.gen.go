@@ -179,6 +179,9 @@ type ServerInterface interface {
 	// CreateMfaFactor Begin to add a second factor
 	// (POST /v1/me/mfa-factors)
 	CreateMfaFactor(c *gin.Context, params CreateMfaFactorParams)
+	// BeginWebauthn Begin to add a security key or passkey
+	// (POST /v1/me/mfa-factors/actions/begin-webauthn)
+	BeginWebauthn(c *gin.Context, params BeginWebauthnParams)
 	// RenewRecoveryCodes Make new recovery codes
 	// (POST /v1/me/mfa-factors/actions/renew-recovery-codes)
 	RenewRecoveryCodes(c *gin.Context, params RenewRecoveryCodesParams)
@@ -188,6 +191,9 @@ type ServerInterface interface {
 	// ConfirmMfaFactor Finish adding a second factor with its first code
 	// (POST /v1/me/mfa-factors/{id}/actions/confirm)
 	ConfirmMfaFactor(c *gin.Context, id MfaFactorParam, params ConfirmMfaFactorParams)
+	// ConfirmWebauthn Finish adding a security key or passkey
+	// (POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn)
+	ConfirmWebauthn(c *gin.Context, id MfaFactorParam, params ConfirmWebauthnParams)
 	// ListMembers List the people of the tenant
 	// (GET /v1/members)
 	ListMembers(c *gin.Context, params ListMembersParams)
@@ -2715,6 +2721,46 @@ func (siw *ServerInterfaceWrapper) CreateMfaFactor(c *gin.Context) {
 	siw.Handler.CreateMfaFactor(c, params)
 }
 
+// BeginWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) BeginWebauthn(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params BeginWebauthnParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.BeginWebauthn(c, params)
+}
+
 // RenewRecoveryCodes operation middleware
 func (siw *ServerInterfaceWrapper) RenewRecoveryCodes(c *gin.Context) {
 
@@ -2859,6 +2905,55 @@ func (siw *ServerInterfaceWrapper) ConfirmMfaFactor(c *gin.Context) {
 	}
 
 	siw.Handler.ConfirmMfaFactor(c, id, params)
+}
+
+// ConfirmWebauthn operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmWebauthn(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id MfaFactorParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ConfirmWebauthnParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ConfirmWebauthn(c, id, params)
 }
 
 // ListMembers operation middleware
@@ -6320,6 +6415,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/me/mfa-factors", wrapper.CreateMfaFactor)
 	router.DELETE(options.BaseURL+"/v1/me/mfa-factors/:id", wrapper.DeleteMfaFactor)
 	router.POST(options.BaseURL+"/v1/me/mfa-factors/:id/actions/confirm", wrapper.ConfirmMfaFactor)
+	router.POST(options.BaseURL+"/v1/me/mfa-factors/actions/begin-webauthn", wrapper.BeginWebauthn)
+	router.POST(options.BaseURL+"/v1/me/mfa-factors/:id/actions/confirm-webauthn", wrapper.ConfirmWebauthn)
 	router.POST(options.BaseURL+"/v1/me/mfa-factors/actions/renew-recovery-codes", wrapper.RenewRecoveryCodes)
 	router.GET(options.BaseURL+"/v1/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/v1/tenants", wrapper.CreateTenant)
@@ -8746,6 +8843,46 @@ func (response CreateMfaFactordefaultApplicationProblemPlusJSONResponse) VisitCr
 	return err
 }
 
+type BeginWebauthnRequestObject struct {
+	Params BeginWebauthnParams
+	Body   *BeginWebauthnJSONRequestBody
+}
+
+type BeginWebauthnResponseObject interface {
+	VisitBeginWebauthnResponse(w http.ResponseWriter) error
+}
+
+type BeginWebauthn201JSONResponse WebauthnEnrolment
+
+func (response BeginWebauthn201JSONResponse) VisitBeginWebauthnResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginWebauthndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BeginWebauthndefaultApplicationProblemPlusJSONResponse) VisitBeginWebauthnResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RenewRecoveryCodesRequestObject struct {
 	Params RenewRecoveryCodesParams
 }
@@ -8849,6 +8986,47 @@ type ConfirmMfaFactordefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmMfaFactordefaultApplicationProblemPlusJSONResponse) VisitConfirmMfaFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmWebauthnRequestObject struct {
+	Id     MfaFactorParam `json:"id"`
+	Params ConfirmWebauthnParams
+	Body   *ConfirmWebauthnJSONRequestBody
+}
+
+type ConfirmWebauthnResponseObject interface {
+	VisitConfirmWebauthnResponse(w http.ResponseWriter) error
+}
+
+type ConfirmWebauthn200JSONResponse MfaConfirmed
+
+func (response ConfirmWebauthn200JSONResponse) VisitConfirmWebauthnResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmWebauthndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmWebauthndefaultApplicationProblemPlusJSONResponse) VisitConfirmWebauthnResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11996,6 +12174,9 @@ type StrictServerInterface interface {
 	// CreateMfaFactor Begin to add a second factor
 	// (POST /v1/me/mfa-factors)
 	CreateMfaFactor(ctx context.Context, request CreateMfaFactorRequestObject) (CreateMfaFactorResponseObject, error)
+	// BeginWebauthn Begin to add a security key or passkey
+	// (POST /v1/me/mfa-factors/actions/begin-webauthn)
+	BeginWebauthn(ctx context.Context, request BeginWebauthnRequestObject) (BeginWebauthnResponseObject, error)
 	// RenewRecoveryCodes Make new recovery codes
 	// (POST /v1/me/mfa-factors/actions/renew-recovery-codes)
 	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
@@ -12005,6 +12186,9 @@ type StrictServerInterface interface {
 	// ConfirmMfaFactor Finish adding a second factor with its first code
 	// (POST /v1/me/mfa-factors/{id}/actions/confirm)
 	ConfirmMfaFactor(ctx context.Context, request ConfirmMfaFactorRequestObject) (ConfirmMfaFactorResponseObject, error)
+	// ConfirmWebauthn Finish adding a security key or passkey
+	// (POST /v1/me/mfa-factors/{id}/actions/confirm-webauthn)
+	ConfirmWebauthn(ctx context.Context, request ConfirmWebauthnRequestObject) (ConfirmWebauthnResponseObject, error)
 	// ListMembers List the people of the tenant
 	// (GET /v1/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -14184,6 +14368,50 @@ func (sh *strictHandler) CreateMfaFactor(ctx *gin.Context, params CreateMfaFacto
 	}
 }
 
+// BeginWebauthn operation middleware
+func (sh *strictHandler) BeginWebauthn(ctx *gin.Context, params BeginWebauthnParams) {
+	var request BeginWebauthnRequestObject
+
+	request.Params = params
+
+	var body BeginWebauthnJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BeginWebauthn(ctx, request.(BeginWebauthnRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BeginWebauthn")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(BeginWebauthnResponseObject); ok {
+		if err := validResponse.VisitBeginWebauthnResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RenewRecoveryCodes operation middleware
 func (sh *strictHandler) RenewRecoveryCodes(ctx *gin.Context, params RenewRecoveryCodesParams) {
 	var request RenewRecoveryCodesRequestObject
@@ -14275,6 +14503,51 @@ func (sh *strictHandler) ConfirmMfaFactor(ctx *gin.Context, id MfaFactorParam, p
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ConfirmMfaFactorResponseObject); ok {
 		if err := validResponse.VisitConfirmMfaFactorResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmWebauthn operation middleware
+func (sh *strictHandler) ConfirmWebauthn(ctx *gin.Context, id MfaFactorParam, params ConfirmWebauthnParams) {
+	var request ConfirmWebauthnRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ConfirmWebauthnJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmWebauthn(ctx, request.(ConfirmWebauthnRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmWebauthn")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ConfirmWebauthnResponseObject); ok {
+		if err := validResponse.VisitConfirmWebauthnResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

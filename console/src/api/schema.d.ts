@@ -542,6 +542,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/me/mfa-factors/actions/begin-webauthn": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to add a security key or passkey
+         * @description Give `options` to `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`, and what comes of it to `confirm-webauthn`, within
+         *     5 minutes. It is bound to the host name that the browser is at. Only for a person who is signed in.
+         */
+        post: operations["beginWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/mfa-factors/{id}/actions/confirm-webauthn": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Finish adding a security key or passkey
+         * @description With the first second factor come recovery codes, and all other sessions end.
+         */
+        post: operations["confirmWebauthn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/me/mfa-factors/actions/renew-recovery-codes": {
         parameters: {
             query?: never;
@@ -2479,7 +2520,7 @@ export interface components {
          * @description What can end the sign-in.
          * @enum {string}
          */
-        MfaMethod: "totp" | "recovery_code";
+        MfaMethod: "totp" | "webauthn" | "recovery_code";
         /**
          * @description The second step of a sign-in.
          * @example {
@@ -2506,9 +2547,11 @@ export interface components {
              */
             expires_in: number;
             methods: components["schemas"]["MfaMethod"][];
+            /** @description With the method `webauthn`: JSON text for `PublicKeyCredential.parseRequestOptionsFromJSON` and `navigator.credentials.get`. */
+            webauthn_options?: string;
         };
         /**
-         * @description The second factor; either `code` or `recovery_code`.
+         * @description The second factor; one of `code`, `recovery_code` and `credential`.
          * @example {
          *       "mfa_token": "slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4",
          *       "code": "287082"
@@ -2522,6 +2565,7 @@ export interface components {
             mfa_token: string;
             code?: components["schemas"]["MfaCode"];
             recovery_code?: components["schemas"]["RecoveryCode"];
+            credential?: components["schemas"]["WebauthnCredential"];
         };
         /**
          * @description Where to go on.
@@ -2806,10 +2850,10 @@ export interface components {
             locale?: components["schemas"]["Locale"];
         };
         /**
-         * @description `totp`: an authenticator app.
+         * @description `totp`: an authenticator app. `webauthn`: a security key or passkey.
          * @enum {string}
          */
-        MfaFactorType: "totp";
+        MfaFactorType: "totp" | "webauthn";
         /**
          * @description A second factor of the caller.
          * @example {
@@ -2845,6 +2889,56 @@ export interface components {
             recovery_codes_left: number;
         };
         /**
+         * @description What the browser answered, as JSON text of `PublicKeyCredential.toJSON()`.
+         * @example {"id":"AQIDBA","rawId":"AQIDBA","type":"public-key","response":{}}
+         */
+        WebauthnCredential: string;
+        /**
+         * @description A new security key or passkey.
+         * @example {
+         *       "name": "Blue key"
+         *     }
+         */
+        WebauthnBegin: {
+            name: components["schemas"]["DisplayName"];
+        };
+        /**
+         * @description What the browser needs to make a credential.
+         * @example {
+         *       "id": "mfa_01JAB3CD4EF5GH6JK7MN8PQ9RS",
+         *       "type": "webauthn",
+         *       "name": "Blue key",
+         *       "options": "{\"challenge\":\"Y2hhbGxlbmdlLW9mLTE2Yg\",\"rp\":{\"id\":\"sluice.example.com\",\"name\":\"Sluice\"}}",
+         *       "created_at": "2026-09-01T08:00:00.000Z",
+         *       "updated_at": "2026-09-01T08:00:01.250Z",
+         *       "revision": 1
+         *     }
+         */
+        WebauthnEnrolment: {
+            id: components["schemas"]["MfaFactorId"];
+            type: components["schemas"]["MfaFactorType"];
+            name: components["schemas"]["DisplayName"];
+            /** @description JSON text for `PublicKeyCredential.parseCreationOptionsFromJSON`. */
+            options: string;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            revision: components["schemas"]["Revision"];
+        };
+        /**
+         * @description The new credential.
+         * @example {
+         *       "credential": "{\"id\":\"AQIDBA\",\"rawId\":\"AQIDBA\",\"type\":\"public-key\",\"response\":{}}"
+         *     }
+         */
+        WebauthnConfirm: {
+            credential: components["schemas"]["WebauthnCredential"];
+        };
+        /**
+         * @description `totp`: an authenticator app. Security keys are added with `begin-webauthn`.
+         * @enum {string}
+         */
+        MfaFactorCreateType: "totp";
+        /**
          * @description A new second factor.
          * @example {
          *       "type": "totp",
@@ -2852,7 +2946,7 @@ export interface components {
          *     }
          */
         MfaFactorCreate: {
-            type: components["schemas"]["MfaFactorType"];
+            type: components["schemas"]["MfaFactorCreateType"];
             name: components["schemas"]["DisplayName"];
         };
         /**
@@ -6107,6 +6201,65 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["MfaConfirm"];
+            };
+        };
+        responses: {
+            /** @description It counts from now on. Recovery codes are shown here only. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaConfirmed"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    beginWebauthn: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebauthnBegin"];
+            };
+        };
+        responses: {
+            /** @description What the browser needs. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebauthnEnrolment"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    confirmWebauthn: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Second factor id. */
+                id: components["parameters"]["MfaFactorParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebauthnConfirm"];
             };
         };
         responses: {

@@ -424,7 +424,7 @@ async function walk(context) {
 
   await step('quotas have names', async () => {
     await page.getByRole('link', { name: 'Quotas' }).click();
-    await page.getByText(/^\d of 50$/).waitFor();
+    await page.getByTitle(/^\d of 50 api_keys$/).waitFor();
     await page.getByText('up to 100 MiB/s').waitFor();
     check((await page.getByTitle('up to 104,857,600 bytes/s').count()) > 0, 'the exact rate is not in the title');
     check(!/[a-z]_[a-z]/.test((await page.locator('#content').textContent()) ?? ''), 'raw codes');

@@ -125,7 +125,7 @@ func TestReseal_knowsEveryColumnOfBytes(t *testing.T) {
 		"tenants.data_key": byRoot, "signing_keys.sealed": byRoot, "mfa_factors.sealed": byRoot,
 		"api_keys.sealed": byTenant, "identity_providers.sealed": byTenant,
 		"idempotency_keys.answer": brief, "sign_in_attempts.sealed": brief,
-		"mail_codes.code_hash": open, "refresh_tokens.token_hash": open, "signing_keys.public_key": open, "recovery_codes.code_hash": open,
+		"mail_codes.code_hash": open, "refresh_tokens.token_hash": open, "signing_keys.public_key": open, "recovery_codes.code_hash": open, "mfa_factors.credential_hash": open,
 		"mfa_challenges.token_hash": open, "mfa_challenges.data": open, "invitations.token_hash": open, "api_keys.secret_fingerprint": open,
 		"leak_reports.fingerprint": open, "root_keys.wrapped": open, "sign_in_attempts.state_hash": open, "seen_tokens.digest": open,
 	}

@@ -17,7 +17,7 @@ func TestApiKeyKeepsEveryField(t *testing.T) {
 		LastUsed: &api.ApiKeyUse{At: now}, RevokedReason: &reason,
 		Id: "id", OwnerId: "owner", Name: "name", Description: "description", Scopes: []api.ApiKeyScope{{NamespaceId: "ns"}}, ControlRole: &role,
 		AllowedCidrs: []api.Cidr{"10.0.0.0/8"}, ExpiresAt: &now, Disabled: true, State: "active", Hint: "hint", LastUsedAt: &now, RevokedAt: &now,
-		ReplacesKeyId: &text, ReplacedByKeyId: &text, Status: api.ResourceStatus{Phase: "ready"}, CreatedAt: now, UpdatedAt: now, Revision: 7,
+		ReplacesKeyId: &text, ReplacedByKeyId: &text, WorkloadIdentityId: &text, Status: api.ResourceStatus{Phase: "ready"}, CreatedAt: now, UpdatedAt: now, Revision: 7,
 	}
 	shown := key.WithSecret("secret")
 	for _, v := range []reflect.Value{reflect.ValueOf(key), reflect.ValueOf(shown), reflect.ValueOf(shown.WithoutSecret())} {

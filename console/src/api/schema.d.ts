@@ -3898,6 +3898,7 @@ export interface components {
             revoked_at?: components["schemas"]["Time"];
             revoked_reason?: components["schemas"]["ApiKeyRevokedReason"];
             replaces_key_id?: components["schemas"]["ApiKeyId"];
+            workload_identity_id?: components["schemas"]["WorkloadIdentityId"];
             replaced_by_key_id?: components["schemas"]["ApiKeyId"];
             status: components["schemas"]["ResourceStatus"];
             created_at: components["schemas"]["Time"];

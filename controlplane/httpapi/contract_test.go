@@ -249,7 +249,7 @@ func TestTenants_areSealedOff(t *testing.T) {
 		check(t, err)
 
 		bodies := map[string]string{
-			"confirmMfaFactor": `{"code":"000000"}`, "updateServiceAccount": `{"disabled":true}`, "updateApiKey": `{"disabled":true}`, "rotateApiKey": `{}`, "updateNamespace": `{"name":"mine"}`,
+			"confirmMfaFactor": `{"code":"000000"}`, "confirmWebauthn": `{"credential":"{}"}`, "updateServiceAccount": `{"disabled":true}`, "updateApiKey": `{"disabled":true}`, "rotateApiKey": `{}`, "updateNamespace": `{"name":"mine"}`,
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
 			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
 			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,

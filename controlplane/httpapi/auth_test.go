@@ -19,7 +19,10 @@ import (
 func each(t *testing.T, test func(t *testing.T, s *system)) {
 	t.Helper()
 	for _, d := range dbtest.Drivers() {
-		t.Run(string(d), func(t *testing.T) { test(t, newSystem(t, d)) })
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel() // the databases beside each other: one waits for its disk, the other for the processor
+			test(t, newSystem(t, d))
+		})
 	}
 }
 

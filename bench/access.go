@@ -198,7 +198,7 @@ func authenticatedReads(ctx context.Context, w *workplace) (_ []figure, err erro
 	path := p.URL() + "/v1/namespaces/" + a.NamespaceID + "/topics/hello"
 	var mu sync.Mutex
 	var took []time.Duration
-	var failed error
+	failed := 0
 	var wg sync.WaitGroup
 	total := readsPerSecond * int(readTime/time.Second)
 	begin := time.Now()
@@ -211,17 +211,14 @@ func authenticatedReads(ctx context.Context, w *workplace) (_ []figure, err erro
 			defer mu.Unlock()
 			took = append(took, time.Since(due)) // from when it was due: a server that stalls is not spared
 			if err != nil {
-				failed = err
+				failed++
 			}
 		})
 	}
 	wg.Wait()
-	rate := float64(total) / time.Since(begin).Seconds()
-	if failed != nil {
-		return nil, failed
-	}
+	rate := float64(total-failed) / time.Since(begin).Seconds()
 	return []figure{
-		{Row: "access/reads rate", Ours: rate, Unit: "/s", Goal: readsPerSecond * 0.99, More: true, Note: "GET of one topic with an API key, MariaDB, load on the same cores"},
+		{Row: "access/reads rate", Ours: rate, Unit: "/s", Goal: readsPerSecond * 0.99, More: true, Note: fmt.Sprintf("GET of one topic with an API key, MariaDB, load on the same cores; %d failed", failed)},
 		{Row: "access/reads p99", Ours: quantile(took, 0.99).Seconds() * 1000, Unit: "ms", Goal: 20, Note: fmt.Sprintf("p50 %.2g ms", quantile(took, 0.5).Seconds()*1000)},
 	}, nil
 }

@@ -132,14 +132,23 @@ const (
 	DeadLetterPrefix = "%DLQ%"
 )
 
+// GroupOf returns the group that a retry or dead-letter topic belongs to; false
+// for any other topic.
+func GroupOf(topic string) (group string, ok bool) {
+	for _, prefix := range []string{RetryPrefix, DeadLetterPrefix} {
+		if group, ok = strings.CutPrefix(topic, prefix); ok {
+			return group, true
+		}
+	}
+	return "", false
+}
+
 // CheckReadable makes sure that a topic, or the group that a retry or
 // dead-letter topic belongs to, is the tenant's.
 func (s *Service) CheckReadable(ctx context.Context, tenantID, namespaceID tenant.ID, topic string) error {
-	for _, prefix := range []string{RetryPrefix, DeadLetterPrefix} {
-		if group, ok := strings.CutPrefix(topic, prefix); ok {
-			_, err := s.store.Group(ctx, tenantID, namespaceID, group)
-			return err
-		}
+	if group, ok := GroupOf(topic); ok {
+		_, err := s.store.Group(ctx, tenantID, namespaceID, group)
+		return err
 	}
 	_, err := s.store.Topic(ctx, tenantID, namespaceID, topic)
 	return err

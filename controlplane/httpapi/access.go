@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/auth"
@@ -30,27 +29,33 @@ func (s *server) rulesAllow(ctx context.Context, c *call) error {
 	if !ok {
 		return nil
 	}
-	if topic := c.gin.Param("topic"); topic != "" {
-		for _, prefix := range []string{catalog.RetryPrefix, catalog.DeadLetterPrefix} {
-			if group, ok := strings.CutPrefix(topic, prefix); ok {
-				return s.rulesAllowOne(ctx, c, tenant.ResourceGroup, group, op)
-			}
-		}
-		return s.rulesAllowOne(ctx, c, tenant.ResourceTopic, topic, op)
-	}
-	if group := c.gin.Param("group"); group != "" {
-		return s.rulesAllowOne(ctx, c, tenant.ResourceGroup, group, op)
+	switch r := resourceOf(c.gin, c.op); {
+	case r.Topic != "":
+		return s.rulesAllowOne(ctx, c, tenant.ResourceTopic, r.Topic, op)
+	case r.Group != "":
+		return s.rulesAllowOne(ctx, c, tenant.ResourceGroup, r.Group, op)
 	}
 	return nil
 }
 
 func (s *server) rulesAllowOne(ctx context.Context, c *call, kind tenant.ResourceKind, name string, op tenant.Permission) error {
+	if c.principal.KeyID == "" || c.gin.Request.Method != http.MethodGet {
+		return s.decide(ctx, c, kind, name, op)
+	}
 	f := fact("rules", c.tenantID(), c.gin.Param("ns"), string(kind), name, string(op), c.principal.ID, c.principal.KeyID, c.addr.String())
-	reads := c.principal.KeyID != "" && c.gin.Request.Method == http.MethodGet
 	_, epoch, ok := s.recent.get(f, s.d.Now())
-	if reads && ok {
+	if ok {
 		return nil
 	}
+	err := s.decide(ctx, c, kind, name, op)
+	if err == nil {
+		s.recent.put(f, epoch, true, s.d.Now())
+	}
+	return err
+}
+
+// decide is rulesAllowOne without a memory.
+func (s *server) decide(ctx context.Context, c *call, kind tenant.ResourceKind, name string, op tenant.Permission) error {
 	q := catalog.AccessQuestion{UserID: c.principal.ID, Role: true, Resource: kind, Name: name, Operation: op, Remote: c.addr, Now: s.d.Now()}
 	who := []tenant.ID{c.principal.ID}
 	if id := c.principal.KeyID; id != "" {
@@ -66,9 +71,6 @@ func (s *server) rulesAllowOne(ctx context.Context, c *call, kind tenant.Resourc
 		return err
 	}
 	d, err := judge(q)
-	if err == nil && d.Allowed && reads {
-		s.recent.put(f, epoch, true, s.d.Now())
-	}
 	if err != nil || d.Allowed {
 		return err
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"sync"
 	"time"
 )
@@ -33,7 +34,7 @@ type remembered struct {
 func fact(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, p := range parts {
-		h.Write([]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))})
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p))))
 		h.Write([]byte(p))
 	}
 	return [sha256.Size]byte(h.Sum(nil))

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -25,10 +24,8 @@ var anywhere = map[string]bool{
 // handlers that read names from the body allow, only what the caller has.
 func resourceOf(c *gin.Context, op *operation) auth.Resource {
 	r := auth.Resource{NamespaceID: c.Param("ns"), Topic: c.Param("topic"), Group: c.Param("group")}
-	for _, prefix := range []string{catalog.RetryPrefix, catalog.DeadLetterPrefix} {
-		if group, ok := strings.CutPrefix(r.Topic, prefix); ok {
-			r.Topic, r.Group = "", group
-		}
+	if group, ok := catalog.GroupOf(r.Topic); ok {
+		r.Topic, r.Group = "", group
 	}
 	r.Any = r.Topic == "" && r.Group == "" && (r.NamespaceID != "" || anywhere[op.id])
 	return r

@@ -20,9 +20,8 @@ export default defineConfig({
   },
   server: {
     proxy: {
-      '/v1': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
-      '/errors': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
-      '/mailbox': process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
+      // The server must see the host that the browser is at: security keys are bound to it.
+      '^/(v1|errors|mailbox)': { target: process.env.SLUICE_URL ?? 'http://127.0.0.1:8080', changeOrigin: false },
     },
   },
   test: {

@@ -3,13 +3,14 @@
 //
 //   SLUICE_URL=http://127.0.0.1:8080 SLUICE_TEST_CHROMIUM=/usr/bin/chromium node e2e/console.e2e.mjs
 //
-// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,members,access walks only these after the
-// sign-up, to look at a page while it is made.
+// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,account,members,access walks only these
+// after the sign-up, to look at a page while it is made.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { walkAccess } from './access.mjs';
+import { walkAccount } from './account.mjs';
 import { walkMembers, walkPeople } from './people.mjs';
 
 const base = (process.env.SLUICE_URL ?? 'http://127.0.0.1:8080').replace(/\/$/, '');
@@ -22,7 +23,7 @@ const email = `console-${stamp}@example.com`;
 const password = `correct horse ${stamp}`;
 const patience = 20_000;
 
-const parts = { people: walkPeople, members: walkMembers, access: walkAccess };
+const parts = { people: walkPeople, account: walkAccount, members: walkMembers, access: walkAccess };
 
 const started = performance.now();
 const failures = [];
@@ -591,6 +592,7 @@ function kit(ns, context) {
       const other = await context.browser().newContext({ locale: 'en-US', reducedMotion: 'reduce' });
       const fresh = await other.newPage();
       fresh.setDefaultTimeout(patience);
+      fresh.on('pageerror', (e) => failures.push(`page error: ${e.message}`));
       return fresh;
     },
     /** Runs what the server is meant to refuse; the browser logs that as a failed load. */
@@ -598,6 +600,11 @@ function kit(ns, context) {
       const before = failures.length;
       await run();
       failures.splice(before);
+    },
+    /** Another person with an organisation of their own, named after the address. */
+    async signUpElsewhere(who) {
+      await post('/v1/auth/sign-up', { email: who, password, tenant_name: `Own ${who}`, locale: 'en' });
+      await post('/v1/auth/verify', { email: who, code: await mailTo(who, /(?<!\d)\d{6}(?!\d)/) });
     },
     signInElsewhere: (agent) => accessToken({ 'User-Agent': agent }),
     async signOut() {
@@ -613,15 +620,19 @@ function kit(ns, context) {
   };
 }
 
-/** A session of its own, as another program would have. */
-async function accessToken(more = {}) {
-  const response = await fetch(`${base}/v1/auth/sign-in`, {
+async function post(path, body, more = {}) {
+  const response = await fetch(`${base}${path}`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', ...more },
-    body: JSON.stringify({ email, password }),
+    body: JSON.stringify(body),
   });
-  check(response.ok, `sign-in answered ${response.status}`);
-  return (await response.json()).access_token;
+  check(response.ok, `${path} answered ${response.status}`);
+  return response.json();
+}
+
+/** A session of its own, as another program would have. */
+async function accessToken(more = {}) {
+  return (await post('/v1/auth/sign-in', { email, password }, more)).access_token;
 }
 
 main().catch((err) => {

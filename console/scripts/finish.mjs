@@ -10,6 +10,9 @@ const manifest = JSON.parse(readFileSync(join(dist, 'manifest.json'), 'utf8'));
 const budgets = [
   { page: 'sign-in', limit: 110_000, entries: ['index.html'] },
   { page: 'sign-up, verify', limit: 110_000, entries: ['index.html', 'src/light/Verify.tsx'] },
+  { page: 'second factor', limit: 110_000, entries: ['index.html', 'src/light/SecondStep.tsx'] },
+  { page: 'reopen', limit: 110_000, entries: ['index.html', 'src/light/Reopen.tsx'] },
+  { page: 'undo e-mail', limit: 110_000, entries: ['index.html', 'src/light/UndoEmail.tsx'] },
   { page: 'first message', limit: 130_000, entries: ['index.html', 'src/light/Start.tsx'] },
   ...[
     'Topics',
@@ -29,6 +32,7 @@ const budgets = [
     page: p,
     limit: 450_000,
     entries: ['index.html', 'src/app/App.tsx', `src/app/pages/${p}.tsx`],
+    texts: ['', 'console/'],
   })),
 ];
 
@@ -58,17 +62,17 @@ function gzipped(file) {
 }
 
 let over = 0;
-for (const { page, limit, entries } of budgets) {
+for (const { page, limit, entries, texts = [''] } of budgets) {
   const files = new Set();
   for (const entry of entries) {
     filesOf(entry, files);
   }
   // One language is loaded with the first page; the larger one counts.
-  const texts = ['src/i18n/en.json', 'src/i18n/zh.json'].map((t) => {
-    const own = filesOf(t, new Set());
+  const words = ['en', 'zh'].map((language) => {
+    const own = new Set(texts.flatMap((part) => [...filesOf(`src/i18n/${part}${language}.json`, new Set())]));
     return [...own].filter((f) => !files.has(f)).reduce((n, f) => n + gzipped(f), 0);
   });
-  const total = [...files].reduce((n, f) => n + gzipped(f), 0) + Math.max(...texts);
+  const total = [...files].reduce((n, f) => n + gzipped(f), 0) + Math.max(...words);
   const ok = total <= limit;
   over += ok ? 0 : 1;
   const kb = (n) => `${(n / 1000).toFixed(1)} kB`;

@@ -2,17 +2,24 @@ import { lazy, type ReactNode, Suspense, useCallback, useEffect, useState, useSy
 import { useTranslation } from 'react-i18next';
 import { session } from './api/client';
 import { type ApiProblem, asProblem } from './api/problem';
+import { loadConsoleTexts } from './i18n';
 import { go, pathOf, useAddress } from './lib/location';
 import { Boundary } from './light/Boundary';
 import { SignIn } from './light/SignIn';
 import { SignUp } from './light/SignUp';
 import { Button, LightPage, ProblemNote } from './light/ui';
+import { isLightPath } from './paths';
 
 const Verify = lazy(() => import('./light/Verify').then((m) => ({ default: m.Verify })));
 const PasswordReset = lazy(() => import('./light/PasswordReset').then((m) => ({ default: m.PasswordReset })));
 const Accept = lazy(() => import('./light/Accept').then((m) => ({ default: m.Accept })));
 const Start = lazy(() => import('./light/Start').then((m) => ({ default: m.Start })));
-const App = lazy(() => import('./app/App').then((m) => ({ default: m.App })));
+const Reopen = lazy(() => import('./light/Reopen').then((m) => ({ default: m.Reopen })));
+const UndoEmail = lazy(() => import('./light/UndoEmail').then((m) => ({ default: m.UndoEmail })));
+const App = lazy(async () => {
+  const [m] = await Promise.all([import('./app/App'), loadConsoleTexts()]);
+  return { default: m.App };
+});
 
 /**
  * Chooses between the light pages, which come without router, query cache and component library, and the console,
@@ -23,23 +30,20 @@ export function Root() {
   const page = path.replace(/\/$/, '');
   // The console keeps its router and cache while the address changes inside it.
   return (
-    <Boundary key={lightPaths.has(page) ? page : 'console'}>
+    <Boundary key={isLightPath(page) ? page : 'console'}>
       <Suspense fallback={<Loading />}>{pageAt(page)}</Suspense>
     </Boundary>
   );
 }
 
-const lightPaths = new Set([
-  '/sign-up',
-  '/verify',
-  '/sign-in',
-  '/password-reset',
-  '/reset-password',
-  '/start',
-  '/invitations/accept',
-]);
-
 function pageAt(page: string): ReactNode {
+  if (!isLightPath(page)) {
+    return (
+      <SignedIn>
+        <App />
+      </SignedIn>
+    );
+  }
   switch (page) {
     case '/sign-up':
       return <SignUp />;
@@ -52,6 +56,10 @@ function pageAt(page: string): ReactNode {
       return <PasswordReset />;
     case '/invitations/accept':
       return <Accept />;
+    case '/reopen':
+      return <Reopen />;
+    case '/undo-email':
+      return <UndoEmail />;
     case '/start':
       return (
         <SignedIn>
@@ -59,11 +67,6 @@ function pageAt(page: string): ReactNode {
         </SignedIn>
       );
   }
-  return (
-    <SignedIn>
-      <App />
-    </SignedIn>
-  );
 }
 
 function Loading() {

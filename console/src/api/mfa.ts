@@ -1,4 +1,6 @@
-import { api, got } from './client';
+import { api, got, type Schemas } from './client';
+
+export type SecondFactor = { code: string } | { recovery_code: string } | { credential: string };
 
 /** Six digits of an app, or else a recovery code, as the API takes them. */
 export function secondFactor(text: string): { code: string } | { recovery_code: string } {
@@ -7,6 +9,6 @@ export function secondFactor(text: string): { code: string } | { recovery_code: 
 }
 
 /** Ends a sign-in whose second factor is awaited. */
-export function proveSignIn(token: string, text: string) {
-  return got(api.POST('/v1/auth/mfa', { body: { mfa_token: token, ...secondFactor(text) } }));
+export function proveSignIn(token: string, proof: SecondFactor): Promise<Schemas['Session']> {
+  return got(api.POST('/v1/auth/mfa', { body: { mfa_token: token, ...proof } }));
 }

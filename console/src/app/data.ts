@@ -5,6 +5,7 @@ import { allPages, api, got, type Schemas } from '../api/client';
 import { ApiProblem } from '../api/problem';
 import { tagOf } from '../i18n';
 import { groupTopic } from '../lib/topicName';
+import { mayDo, type Part } from './may';
 
 export function newQueryClient(): QueryClient {
   return new QueryClient({
@@ -43,10 +44,23 @@ export function useMe(): UseQueryResult<Schemas['Me']> {
   return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => got(api.GET('/v1/me', { signal })), staleTime: 60_000 });
 }
 
-/** Whether the user may do something; true until it is known, for the server decides in any case. */
-export function useMay(permission: string): boolean {
+/**
+ * Whether the user may do something in a part of the tenant, by role or by binding; no until it is known. What they may
+ * not is not offered; the server decides in any case.
+ */
+export function useMay(permission: string, part?: Part): boolean {
   const me = useMe();
-  return me.data ? me.data.permissions.includes(permission) : true;
+  return me.data !== undefined && mayDo(me.data, permission, part);
+}
+
+/** The organisation of the caller, for whoever may look at it. */
+export function useTenant(): UseQueryResult<Schemas['Tenant']> {
+  return useQuery({
+    queryKey: ['tenant'],
+    enabled: useMay('tenant:read'),
+    queryFn: ({ signal }) => got(api.GET('/v1/tenant', { signal })),
+    staleTime: 30_000,
+  });
 }
 
 /** All namespaces, for the switch and for selectors, which must know more than the first page. */

@@ -1,6 +1,13 @@
 import type { QueryClient } from '@tanstack/react-query';
-import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from '@tanstack/react-router';
 import { basePath } from '../api/client';
+import { paths } from '../paths';
 import { Broken, Missing, Waiting } from './Fallbacks';
 import { Shell } from './Shell';
 import {
@@ -20,82 +27,89 @@ const under = () => root;
 
 const home = createRoute({
   getParentRoute: under,
-  path: '/',
+  path: paths.home,
   component: lazyRouteComponent(() => import('./pages/Home'), 'Home'),
 });
 const namespaces = createRoute({
   getParentRoute: under,
-  path: '/namespaces',
+  path: paths.namespaces,
   validateSearch: listSearch,
   component: lazyRouteComponent(() => import('./pages/Namespaces'), 'Namespaces'),
 });
 const topics = createRoute({
   getParentRoute: under,
-  path: '/n/$ns/topics',
+  path: paths.topics,
   validateSearch: topicsSearch,
   component: lazyRouteComponent(() => import('./pages/Topics'), 'Topics'),
 });
 const topic = createRoute({
   getParentRoute: under,
-  path: '/n/$ns/topics/$topic',
+  path: paths.topic,
   validateSearch: topicSearch,
   component: lazyRouteComponent(() => import('./pages/Topic'), 'Topic'),
 });
 const groups = createRoute({
   getParentRoute: under,
-  path: '/n/$ns/groups',
+  path: paths.groups,
   validateSearch: listSearch,
   component: lazyRouteComponent(() => import('./pages/Groups'), 'Groups'),
 });
 const group = createRoute({
   getParentRoute: under,
-  path: '/n/$ns/groups/$group',
+  path: paths.group,
   validateSearch: groupSearch,
   component: lazyRouteComponent(() => import('./pages/Group'), 'Group'),
 });
 const keys = createRoute({
   getParentRoute: under,
-  path: '/api-keys',
+  path: paths.keys,
   validateSearch: keysSearch,
   component: lazyRouteComponent(() => import('./pages/Keys'), 'Keys'),
 });
+const keysInMails = createRoute({
+  getParentRoute: under,
+  path: paths.keysInMails,
+  beforeLoad: () => {
+    throw redirect({ to: '/api-keys', replace: true });
+  },
+});
 const usage = createRoute({
   getParentRoute: under,
-  path: '/usage',
+  path: paths.usage,
   validateSearch: usageSearch,
   component: lazyRouteComponent(() => import('./pages/Usage'), 'Usage'),
 });
 const costs = createRoute({
   getParentRoute: under,
-  path: '/costs',
+  path: paths.costs,
   validateSearch: costsSearch,
   component: lazyRouteComponent(() => import('./pages/Costs'), 'Costs'),
 });
 const quotas = createRoute({
   getParentRoute: under,
-  path: '/quotas',
+  path: paths.quotas,
   component: lazyRouteComponent(() => import('./pages/Quotas'), 'Quotas'),
 });
 const members = createRoute({
   getParentRoute: under,
-  path: '/members',
+  path: paths.members,
   component: lazyRouteComponent(() => import('./pages/Members'), 'Members'),
 });
 const access = createRoute({
   getParentRoute: under,
-  path: '/n/$ns/access',
+  path: paths.access,
   validateSearch: listSearch,
   component: lazyRouteComponent(() => import('./pages/Access'), 'Access'),
 });
 const audit = createRoute({
   getParentRoute: under,
-  path: '/audit',
+  path: paths.audit,
   validateSearch: auditSearch,
   component: lazyRouteComponent(() => import('./pages/Audit'), 'Audit'),
 });
 const account = createRoute({
   getParentRoute: under,
-  path: '/account',
+  path: paths.account,
   validateSearch: accountSearch,
   component: lazyRouteComponent(() => import('./pages/Account'), 'Account'),
 });
@@ -108,6 +122,7 @@ const routeTree = root.addChildren([
   groups,
   group,
   keys,
+  keysInMails,
   usage,
   costs,
   quotas,

@@ -2,6 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import {
   Alert,
   Button,
+  type ButtonProps,
   Empty,
   Input,
   Modal,
@@ -79,6 +80,11 @@ function StaleNote({ problem, at }: { problem: ApiProblem; at: number }) {
       description={text.title}
     />
   );
+}
+
+/** A button for what the user may do, and nothing for what the server would refuse. */
+export function MayButton({ may, ...button }: { may: boolean } & ButtonProps) {
+  return may ? <Button {...button} /> : null;
 }
 
 export function Nothing({ text, children }: { text: string; children?: ReactNode }) {
@@ -265,7 +271,7 @@ export function AsCode({ cli, hcl }: { cli: string | undefined; hcl: string }) {
 export function ConfirmByName(props: {
   open: boolean;
   title: string;
-  text: string;
+  text: ReactNode;
   name: string;
   action: string;
   run: () => Promise<void>;
@@ -310,7 +316,7 @@ export function ConfirmByName(props: {
       onCancel={close}
       destroyOnHidden
     >
-      <p>{props.text}</p>
+      {typeof props.text === 'string' ? <p>{props.text}</p> : props.text}
       {problem && <ProblemView problem={problem} />}
       <label htmlFor={id}>{t('confirm.type_name', { name: props.name })}</label>
       <Input

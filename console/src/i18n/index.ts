@@ -1,6 +1,7 @@
 import i18next from 'i18next';
 import { initReactI18next } from 'react-i18next';
-import type en from './en.json';
+import type consoleTexts from './console/en.json';
+import type lightTexts from './en.json';
 
 export const languages = ['en', 'zh'] as const;
 export type Language = (typeof languages)[number];
@@ -8,15 +9,30 @@ export type Language = (typeof languages)[number];
 declare module 'i18next' {
   interface CustomTypeOptions {
     defaultNS: 'translation';
-    resources: { translation: typeof en };
+    resources: { translation: typeof lightTexts & typeof consoleTexts };
   }
 }
 
 const key = 'sluice.language';
-const texts: Record<Language, () => Promise<{ default: object }>> = {
-  en: () => import('./en.json'),
-  zh: () => import('./zh.json'),
+
+/** The texts of the light pages come with the first page, those of the console with the console. */
+const parts: Record<'light' | 'console', Record<Language, () => Promise<{ default: object }>>> = {
+  light: { en: () => import('./en.json'), zh: () => import('./zh.json') },
+  console: { en: () => import('./console/en.json'), zh: () => import('./console/zh.json') },
 };
+type Part = keyof typeof parts;
+const wanted = new Set<Part>();
+const there = new Set<string>();
+
+async function load(part: Part, language: Language): Promise<void> {
+  const name = `${part} ${language}`;
+  if (there.has(name)) {
+    return;
+  }
+  const texts = await parts[part][language]();
+  i18next.addResourceBundle(language, 'translation', texts.default, true);
+  there.add(name);
+}
 
 function isLanguage(v: unknown): v is Language {
   return v === 'en' || v === 'zh';
@@ -37,26 +53,30 @@ export function preferredLanguage(): Language {
   return 'en';
 }
 
-/** Loads the texts of one language before the first page is drawn; the other is loaded when it is asked for. */
+/** Loads the light texts of one language before the first page is drawn; the other is loaded when it is asked for. */
 export async function startI18n(): Promise<void> {
   const lng = preferredLanguage();
-  const first = await texts[lng]();
   await i18next.use(initReactI18next).init({
     lng,
     fallbackLng: false,
     showSupportNotice: false,
-    resources: { [lng]: { translation: first.default } },
+    resources: {},
     interpolation: { escapeValue: false },
     react: { useSuspense: false },
   });
+  wanted.add('light');
+  await load('light', lng);
   document.documentElement.lang = tagOf(lng);
 }
 
+/** Loads the texts of the console in the language that is shown; must have ended before the console is drawn. */
+export async function loadConsoleTexts(): Promise<void> {
+  wanted.add('console');
+  await load('console', i18next.language as Language);
+}
+
 export async function setLanguage(to: Language): Promise<void> {
-  if (!i18next.hasResourceBundle(to, 'translation')) {
-    const more = await texts[to]();
-    i18next.addResourceBundle(to, 'translation', more.default);
-  }
+  await Promise.all([...wanted].map((part) => load(part, to)));
   localStorage.setItem(key, to);
   await i18next.changeLanguage(to);
   document.documentElement.lang = tagOf(to);

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import enConsole from './console/en.json';
+import zhConsole from './console/zh.json';
 import en from './en.json';
 import zh from './zh.json';
 
@@ -32,14 +34,17 @@ function sources(dir: string): string[] {
   );
 }
 
-const english = flatten(en);
-const chinese = flatten(zh);
+const light = flatten(en);
+const english = new Map([...light, ...flatten(enConsole)]);
+const chinese = new Map([...flatten(zh), ...flatten(zhConsole)]);
+const src = join(import.meta.dirname, '..');
+const literalKeys = (code: string) => [...code.matchAll(/\bt\(\s*'([\w.]+)'/g)].map((m) => m[1] as string);
 
 const shownAttributes = /\b(aria-label|title|placeholder|label|alt|extra|okText|cancelText|caption)="([^"]*)"/g;
 
 describe('texts', () => {
   it('are the only words that pages show: no attribute holds a literal one', () => {
-    const found = sources(join(import.meta.dirname, '..'))
+    const found = sources(src)
       .filter((f) => f.endsWith('.tsx'))
       .flatMap((f) => [...readFileSync(f, 'utf8').matchAll(shownAttributes)].map((m) => `${f}: ${m[0]}`));
     expect(found).toEqual([]);
@@ -66,11 +71,10 @@ describe('texts', () => {
   });
 
   it('are all used, and every literal key in the sources exists', () => {
-    const code = sources(join(import.meta.dirname, '..'))
+    const code = sources(src)
       .map((f) => readFileSync(f, 'utf8'))
       .join('\n');
-    const literal = new Set([...code.matchAll(/\bt\(\s*'([\w.]+)'/g)].map((m) => m[1] as string));
-    for (const key of literal) {
+    for (const key of literalKeys(code)) {
       expect(english.has(key) || english.has(`${key}_other`), key).toBe(true);
     }
     const families = [...code.matchAll(/`([\w-]+\.[\w.]*)\$\{/g)].map((m) => m[1] as string);
@@ -79,5 +83,19 @@ describe('texts', () => {
       return !code.includes(`'${bare}'`) && !families.some((f) => k.startsWith(f));
     });
     expect(unused).toEqual([]);
+  });
+
+  it('of the light pages come with the first page', () => {
+    const files = [...['light', 'lib', 'api'].flatMap((d) => sources(join(src, d))), join(src, 'Root.tsx')];
+    const late = files
+      .flatMap((f) => literalKeys(readFileSync(f, 'utf8')).map((key) => ({ f, key })))
+      .filter(({ key }) => !light.has(key) && !light.has(`${key}_other`));
+    expect(late).toEqual([]);
+  });
+
+  it('stand in one of the two files only', () => {
+    expect([...flatten(enConsole).keys()].filter((k) => light.has(k))).toEqual([]);
+    expect([...flatten(zhConsole).keys()].filter((k) => flatten(zh).has(k))).toEqual([]);
+    expect([...flatten(zh).keys()].sort()).toEqual([...light.keys()].sort());
   });
 });

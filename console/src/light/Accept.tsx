@@ -5,8 +5,9 @@ import { type ApiProblem, asProblem } from '../api/problem';
 import type { Language } from '../i18n';
 import { go } from '../lib/location';
 import { forgetSecrets } from '../lib/secrets';
+import { LightForm, NewPasswordField, PasswordField } from './fields';
 import { minPassword, useForm } from './form';
-import { Button, Field, Go, LightPage, ProblemNote } from './ui';
+import { Field, Go, LightPage, ProblemNote } from './ui';
 
 /** The page that the link of an invitation opens, for a new person and for one who has an account. */
 export function Accept() {
@@ -68,12 +69,11 @@ function Offer({ token, offer }: { token: string; offer: Schemas['InvitationOffe
       <p className="lead">
         {t('accept.lead', { tenant: offer.tenant_name, role: t(`role.${offer.role}`), email: offer.email })}
       </p>
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && <ProblemNote problem={form.problem} />}
+      <LightForm form={form} submit={t('accept.submit')}>
         <input type="text" hidden readOnly autoComplete="username" value={offer.email} />
         {isNew && (
           <Field
-            label={t('account.name')}
+            label={t('accept.your_name')}
             name="name"
             autoComplete="name"
             maxLength={100}
@@ -83,22 +83,22 @@ function Offer({ token, offer }: { token: string; offer: Schemas['InvitationOffe
             error={form.errors.name}
           />
         )}
-        <Field
-          label={isNew ? t('accept.new_password') : t('accept.password')}
-          name="password"
-          type="password"
-          autoComplete={isNew ? 'new-password' : 'current-password'}
-          maxLength={128}
-          required
-          hint={isNew ? t('form.password_hint', { min: String(minPassword) }) : undefined}
-          value={password}
-          onChange={(e) => setPassword(e.target.value)}
-          error={form.errors.password}
-        />
-        <Button type="submit" busy={form.busy}>
-          {t('accept.submit')}
-        </Button>
-      </form>
+        {isNew ? (
+          <NewPasswordField
+            label={t('accept.new_password')}
+            value={password}
+            onChange={setPassword}
+            error={form.errors.password}
+          />
+        ) : (
+          <PasswordField
+            label={t('accept.password')}
+            value={password}
+            onChange={setPassword}
+            error={form.errors.password}
+          />
+        )}
+      </LightForm>
     </>
   );
 }

@@ -2,11 +2,11 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got } from '../api/client';
 import { go, useAddress } from '../lib/location';
+import { CodeField, EmailField, LightForm, NewPasswordField } from './fields';
 import { emailPattern, minPassword, useForm } from './form';
 import { MailboxHint } from './MailboxHint';
 import { pendingEmail, setPendingEmail } from './pending';
-import { Button, Field, Go, LightPage, ProblemNote } from './ui';
-import { CodeField } from './Verify';
+import { Go, LightPage } from './ui';
 
 export function PasswordReset() {
   const { query } = useAddress();
@@ -28,22 +28,9 @@ function AskForCode() {
   return (
     <LightPage title={t('reset.title')}>
       <p className="lead">{t('reset.lead')}</p>
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && <ProblemNote problem={form.problem} />}
-        <Field
-          label={t('form.email')}
-          name="email"
-          type="email"
-          autoComplete="username"
-          required
-          value={email}
-          onChange={(e) => setEmail(e.target.value)}
-          error={form.errors.email}
-        />
-        <Button type="submit" busy={form.busy}>
-          {t('reset.send_code')}
-        </Button>
-      </form>
+      <LightForm form={form} submit={t('reset.send_code')}>
+        <EmailField value={email} onChange={setEmail} error={form.errors.email} />
+      </LightForm>
       <p className="aside">
         <Go to="/sign-in">{t('reset.back')}</Go>
       </p>
@@ -74,39 +61,20 @@ function SetPassword() {
     <LightPage title={t('reset.title')}>
       <p className="lead">{t('reset.code_lead')}</p>
       <MailboxHint />
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && (
-          <ProblemNote
-            problem={form.problem}
-            title={form.problem.kind === 'signed_out' ? t('verify.wrong') : undefined}
-          />
-        )}
-        <Field
-          label={t('form.email')}
-          name="email"
-          type="email"
-          autoComplete="username"
-          required
-          value={email}
-          onChange={(e) => setEmail(e.target.value)}
-          error={form.errors.email}
-        />
+      <LightForm
+        form={form}
+        submit={t('reset.submit')}
+        problemTitle={(c) => (c === 'code_invalid' ? t('verify.wrong') : undefined)}
+      >
+        <EmailField value={email} onChange={setEmail} error={form.errors.email} />
         <CodeField value={code} onChange={setCode} error={form.errors.code} />
-        <Field
+        <NewPasswordField
           label={t('form.new_password')}
-          name="password"
-          type="password"
-          autoComplete="new-password"
-          required
-          hint={t('form.password_hint', { min: String(minPassword) })}
           value={password}
-          onChange={(e) => setPassword(e.target.value)}
+          onChange={setPassword}
           error={form.errors.password}
         />
-        <Button type="submit" busy={form.busy}>
-          {t('reset.submit')}
-        </Button>
-      </form>
+      </LightForm>
     </LightPage>
   );
 }

@@ -1,13 +1,15 @@
-import { useEffect, useState } from 'react';
+import { lazy, useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { api, got, session } from '../api/client';
-import { proveSignIn } from '../api/mfa';
+import { api, got, type Schemas, session } from '../api/client';
 import { type ApiProblem, asProblem } from '../api/problem';
 import { go, useAddress } from '../lib/location';
 import { safeNext } from '../lib/next';
 import { goToProvider } from '../lib/sso';
+import { EmailField, LightForm, PasswordField } from './fields';
 import { emailPattern, useForm } from './form';
-import { Button, Field, Go, LightPage, ProblemNote } from './ui';
+import { Go, LightPage, ProblemNote } from './ui';
+
+const SecondStep = lazy(() => import('./SecondStep').then((m) => ({ default: m.SecondStep })));
 
 export function SignIn() {
   const { query } = useAddress();
@@ -45,54 +47,44 @@ function WithPassword() {
   const { query } = useAddress();
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
-  const [code, setCode] = useState('');
-  const [awaited, setAwaited] = useState<string>();
+  const [awaited, setAwaited] = useState<Schemas['MfaAwaited']>();
+  const [over, setOver] = useState<ApiProblem>();
   const form = useForm(
-    { email, password, code },
+    { email, password },
     (v) => ({
       ...(v.email.trim() ? {} : { email: t('form.required') }),
       ...(v.password ? {} : { password: t('form.required') }),
-      ...(awaited && !v.code.trim() ? { code: t('form.required') } : {}),
     }),
     async (v) => {
-      let grant = awaited ? await proveCode(awaited, v.code) : undefined;
-      if (!grant) {
-        const answer = await got(
-          api.POST('/v1/auth/sign-in', { body: { email: v.email.trim(), password: v.password } }),
-        );
-        if ('mfa_token' in answer) {
-          setAwaited(answer.mfa_token);
-          return;
-        }
-        grant = answer;
+      setOver(undefined);
+      const answer = await got(api.POST('/v1/auth/sign-in', { body: { email: v.email.trim(), password: v.password } }));
+      if ('mfa_token' in answer) {
+        setAwaited(answer);
+      } else {
+        enter(answer);
       }
-      session.adopt(grant);
-      go(safeNext(query.get('next')), 'replace');
     },
   );
 
-  async function proveCode(token: string, text: string) {
-    try {
-      return await proveSignIn(token, text);
-    } catch (err) {
-      setCode('');
-      if (asProblem(err).code === 'mfa_token_invalid') {
-        setAwaited(undefined);
-      }
-      throw err;
-    }
+  function enter(grant: Schemas['Session']) {
+    session.adopt(grant);
+    go(safeNext(query.get('next')), 'replace');
   }
 
-  function problemTitle(): string | undefined {
-    switch (form.problem?.code) {
-      case 'credentials_invalid':
-        return t('sign_in.wrong');
-      case 'mfa_code_wrong':
-        return t('sign_in.wrong_code');
-    }
-    return undefined;
+  if (awaited) {
+    return (
+      <SecondStep
+        title={t('sign_in.title')}
+        email={email}
+        awaited={awaited}
+        onDone={enter}
+        onBack={(problem) => {
+          setOver(problem);
+          setAwaited(undefined);
+        }}
+      />
+    );
   }
-
   return (
     <LightPage title={t('sign_in.title')}>
       {query.get('reset') === 'done' && (
@@ -100,71 +92,21 @@ function WithPassword() {
           {t('sign_in.password_set')}
         </div>
       )}
-      {awaited && (
-        <p className="lead" role="status">
-          {t('sign_in.second_step', { email })}
-        </p>
-      )}
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && <ProblemNote problem={form.problem} title={problemTitle()} />}
-        {!awaited && (
-          <>
-            <Field
-              label={t('form.email')}
-              name="email"
-              type="email"
-              autoComplete="username"
-              required
-              value={email}
-              onChange={(e) => setEmail(e.target.value)}
-              error={form.errors.email}
-            />
-            <Field
-              label={t('form.password')}
-              name="password"
-              type="password"
-              autoComplete="current-password"
-              required
-              value={password}
-              onChange={(e) => setPassword(e.target.value)}
-              error={form.errors.password}
-            />
-          </>
-        )}
-        {awaited && (
-          <Field
-            label={t('sign_in.code')}
-            name="code"
-            autoComplete="one-time-code"
-            maxLength={40}
-            required
-            autoFocus
-            hint={t('sign_in.code_hint')}
-            value={code}
-            onChange={(e) => setCode(e.target.value)}
-            error={form.errors.code}
-          />
-        )}
-        <Button type="submit" busy={form.busy}>
-          {t('sign_in.submit')}
-        </Button>
-      </form>
-      {awaited ? (
+      {over && !form.problem && <ProblemNote problem={over} />}
+      <LightForm
+        form={form}
+        submit={t('sign_in.submit')}
+        problemTitle={(code) => (code === 'credentials_invalid' ? t('sign_in.wrong') : undefined)}
+      >
+        <EmailField value={email} onChange={setEmail} error={form.errors.email} />
+        <PasswordField value={password} onChange={setPassword} error={form.errors.password} />
+      </LightForm>
+      {(form.problem ?? over)?.code === 'account_closing' && (
         <p className="aside">
-          <button
-            type="button"
-            className="button plain"
-            onClick={() => {
-              setAwaited(undefined);
-              setCode('');
-            }}
-          >
-            {t('sign_in.other_account')}
-          </button>
+          <Go to="/reopen">{t('reopen.title')}</Go>
         </p>
-      ) : (
-        <Others query={query} />
       )}
+      <Others query={query} />
     </LightPage>
   );
 }
@@ -199,22 +141,9 @@ function AtProvider() {
   return (
     <LightPage title={t('sso.title')}>
       <p className="lead">{t('sso.lead')}</p>
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && <ProblemNote problem={form.problem} />}
-        <Field
-          label={t('form.email')}
-          name="email"
-          type="email"
-          autoComplete="username"
-          required
-          value={email}
-          onChange={(e) => setEmail(e.target.value)}
-          error={form.errors.email}
-        />
-        <Button type="submit" busy={form.busy}>
-          {t('sso.submit')}
-        </Button>
-      </form>
+      <LightForm form={form} submit={t('sso.submit')}>
+        <EmailField value={email} onChange={setEmail} error={form.errors.email} />
+      </LightForm>
       <p className="aside">
         <Go to="/sign-in">{t('sso.with_password')}</Go>
       </p>

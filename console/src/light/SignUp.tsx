@@ -3,9 +3,10 @@ import { useTranslation } from 'react-i18next';
 import { api, got } from '../api/client';
 import type { Language } from '../i18n';
 import { go } from '../lib/location';
+import { EmailField, LightForm, NewPasswordField } from './fields';
 import { emailPattern, minPassword, useForm } from './form';
 import { setPendingEmail } from './pending';
-import { Button, Field, Go, LightPage, ProblemNote } from './ui';
+import { Field, Go, LightPage } from './ui';
 
 export function SignUp() {
   const { t, i18n } = useTranslation();
@@ -34,27 +35,12 @@ export function SignUp() {
   return (
     <LightPage title={t('sign_up.title')}>
       <p className="lead">{t('sign_up.lead')}</p>
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && <ProblemNote problem={form.problem} />}
-        <Field
-          label={t('form.email')}
-          name="email"
-          type="email"
-          autoComplete="email"
-          required
-          value={email}
-          onChange={(e) => setEmail(e.target.value)}
-          error={form.errors.email}
-        />
-        <Field
+      <LightForm form={form} submit={t('sign_up.submit')}>
+        <EmailField value={email} onChange={setEmail} error={form.errors.email} autoComplete="email" />
+        <NewPasswordField
           label={t('form.password')}
-          name="password"
-          type="password"
-          autoComplete="new-password"
-          required
-          hint={t('form.password_hint', { min: String(minPassword) })}
           value={password}
-          onChange={(e) => setPassword(e.target.value)}
+          onChange={setPassword}
           error={form.errors.password}
         />
         <Field
@@ -67,10 +53,7 @@ export function SignUp() {
           onChange={(e) => setTenantName(e.target.value)}
           error={form.errors.tenant_name}
         />
-        <Button type="submit" busy={form.busy}>
-          {t('sign_up.submit')}
-        </Button>
-      </form>
+      </LightForm>
       <p className="aside">
         {t('sign_up.have_account')} <Go to="/sign-in">{t('sign_in.title')}</Go>
       </p>

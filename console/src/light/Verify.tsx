@@ -3,10 +3,11 @@ import { useTranslation } from 'react-i18next';
 import { api, got, session } from '../api/client';
 import { go } from '../lib/location';
 import { rememberSecret } from '../lib/secrets';
+import { CodeField, EmailField, LightForm } from './fields';
 import { emailPattern, useForm } from './form';
 import { MailboxHint } from './MailboxHint';
 import { pendingEmail, setPendingEmail } from './pending';
-import { Button, Field, Go, LightPage, ProblemNote } from './ui';
+import { Go, LightPage } from './ui';
 
 export function Verify() {
   const { t } = useTranslation();
@@ -31,50 +32,17 @@ export function Verify() {
     <LightPage title={t('verify.title')}>
       <p className="lead">{known ? t('verify.sent_to', { email: known }) : t('verify.lead')}</p>
       <MailboxHint />
-      <form onSubmit={form.submit} noValidate>
-        {form.problem && (
-          <ProblemNote
-            problem={form.problem}
-            title={form.problem.kind === 'signed_out' ? t('verify.wrong') : undefined}
-          />
-        )}
-        {!known && (
-          <Field
-            label={t('form.email')}
-            name="email"
-            type="email"
-            autoComplete="email"
-            value={email}
-            onChange={(e) => setEmail(e.target.value)}
-            error={form.errors.email}
-          />
-        )}
+      <LightForm
+        form={form}
+        submit={t('verify.submit')}
+        problemTitle={(c) => (c === 'code_invalid' ? t('verify.wrong') : undefined)}
+      >
+        {!known && <EmailField value={email} onChange={setEmail} error={form.errors.email} autoComplete="email" />}
         <CodeField value={code} onChange={setCode} error={form.errors.code} />
-        <Button type="submit" busy={form.busy}>
-          {t('verify.submit')}
-        </Button>
-      </form>
+      </LightForm>
       <p className="aside">
         {t('verify.no_mail')} <Go to="/sign-up">{t('verify.again')}</Go>
       </p>
     </LightPage>
-  );
-}
-
-/** Six digits; what is pasted with blanks or other signs between them is cleaned. */
-export function CodeField(props: { value: string; onChange: (code: string) => void; error: string | undefined }) {
-  const { t } = useTranslation();
-  return (
-    <Field
-      label={t('form.code')}
-      name="code"
-      className="code-input"
-      inputMode="numeric"
-      autoComplete="one-time-code"
-      required
-      value={props.value}
-      onChange={(e) => props.onChange(e.target.value.replace(/\D/g, '').slice(0, 6))}
-      error={props.error}
-    />
   );
 }

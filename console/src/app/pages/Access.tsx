@@ -1,13 +1,13 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Button, Space } from 'antd';
+import { App, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
 import { useMay } from '../data';
 import { Listing } from '../Listing';
 import { compact } from '../search';
-import { Badge, ConfirmByName, Copyable, PageHead, Phase, Time } from '../ui';
+import { Badge, ConfirmByName, Copyable, MayButton, PageHead, Phase, Time } from '../ui';
 import { RuleDialog, usePrincipals } from './access/RuleDialog';
 import { Tester } from './access/Tester';
 
@@ -23,7 +23,7 @@ export function Access() {
   const { ns } = route.useParams();
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const mayWrite = useMay('acl:write');
+  const mayWrite = useMay('acl:write', { ns });
   const principals = usePrincipals();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
@@ -42,14 +42,14 @@ export function Access() {
         title={t('access.title')}
         lead={t('access.lead')}
         actions={
-          <Button
+          <MayButton
             type="primary"
-            disabled={!mayWrite}
+            may={mayWrite}
             onClick={() => setOpen({ what: 'create' })}
             data-testid="create-rule"
           >
             {t('access.create')}
-          </Button>
+          </MayButton>
         }
       />
       <Listing<Schemas['Acl']>
@@ -101,23 +101,23 @@ export function Access() {
             className: 'stays',
             render: (_, r) => (
               <Space>
-                <Button
+                <MayButton
                   size="small"
-                  disabled={!mayWrite}
+                  may={mayWrite}
                   aria-label={t('access.edit_one', { id: r.id })}
                   onClick={() => setOpen({ what: 'edit', rule: r })}
                 >
                   {t('action.edit')}
-                </Button>
-                <Button
+                </MayButton>
+                <MayButton
                   size="small"
                   danger
-                  disabled={!mayWrite}
+                  may={mayWrite}
                   aria-label={t('access.delete', { id: r.id })}
                   onClick={() => setOpen({ what: 'delete', rule: r })}
                 >
                   {t('action.delete')}
-                </Button>
+                </MayButton>
               </Space>
             ),
           },

@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { App, Button, Descriptions, Form, Input, Segmented } from 'antd';
 import { useId } from 'react';
@@ -6,13 +6,15 @@ import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
 import { type Language, languages, setLanguage } from '../../i18n';
 import { leave } from '../../lib/leave';
-import { useMe } from '../data';
+import { useMay, useMe, useTenant } from '../data';
 import { Badge, Copyable, Outcome, PageHead, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
+import { CloseAccount } from './account/CloseAccount';
 import { Credentials } from './account/Credentials';
 import { Factors } from './account/Factors';
 import { Sessions } from './account/Sessions';
 import { Tenants } from './account/Tenants';
+import { ScopeText, useRoleName } from './roles/names';
 
 const route = getRouteApi('/account');
 
@@ -20,10 +22,8 @@ export function Account() {
   const { t } = useTranslation();
   const me = useMe();
   const { enrol } = route.useSearch();
-  const tenant = useQuery({
-    queryKey: ['tenant'],
-    queryFn: ({ signal }) => got(api.GET('/v1/tenant', { signal })),
-  });
+  const seesTenant = useMay('tenant:read');
+  const tenant = useTenant();
   return (
     <>
       <PageHead
@@ -35,27 +35,31 @@ export function Account() {
         }
       />
       <Outcome query={me}>{(m) => <Person me={m} />}</Outcome>
-      <h2>{t('account.tenant')}</h2>
-      <Outcome query={tenant}>
-        {(v) => (
-          <Descriptions
-            bordered
-            size="small"
-            column={1}
-            items={[
-              { key: 'name', label: t('field.name'), children: v.name },
-              { key: 'id', label: t('field.id'), children: <Copyable text={v.id} what={t('field.id')} /> },
-              {
-                key: 'status',
-                label: t('field.status'),
-                children: <Badge tone={v.status === 'active' ? 'good' : 'bad'}>{t(`tenant_status.${v.status}`)}</Badge>,
-              },
-              { key: 'plan', label: t('account.plan'), children: <code>{v.plan_id}</code> },
-              { key: 'created', label: t('field.created'), children: <Time at={v.created_at} /> },
-            ]}
-          />
-        )}
-      </Outcome>
+      {seesTenant && <h2>{t('account.tenant')}</h2>}
+      {seesTenant && (
+        <Outcome query={tenant}>
+          {(v) => (
+            <Descriptions
+              bordered
+              size="small"
+              column={1}
+              items={[
+                { key: 'name', label: t('field.name'), children: v.name },
+                { key: 'id', label: t('field.id'), children: <Copyable text={v.id} what={t('field.id')} /> },
+                {
+                  key: 'status',
+                  label: t('field.status'),
+                  children: (
+                    <Badge tone={v.status === 'active' ? 'good' : 'bad'}>{t(`tenant_status.${v.status}`)}</Badge>
+                  ),
+                },
+                { key: 'plan', label: t('account.plan'), children: <code>{v.plan_id}</code> },
+                { key: 'created', label: t('field.created'), children: <Time at={v.created_at} /> },
+              ]}
+            />
+          )}
+        </Outcome>
+      )}
       {me.data?.type === 'user' && (
         <>
           <h2>{t('mfa.title')}</h2>
@@ -66,6 +70,8 @@ export function Account() {
           <Sessions />
           <h2>{t('tenants.title')}</h2>
           <Tenants />
+          <h2>{t('close.title')}</h2>
+          <CloseAccount me={me.data} />
         </>
       )}
     </>
@@ -97,7 +103,7 @@ function Person({ me }: { me: Schemas['Me'] }) {
         column={1}
         items={[
           { key: 'email', label: t('form.email'), children: me.email ?? t('state.none') },
-          { key: 'role', label: t('account.role'), children: t(`role.${me.role}`) },
+          { key: 'role', label: t('account.role'), children: <Roles me={me} /> },
           { key: 'id', label: t('field.id'), children: <Copyable text={me.id} what={t('field.id')} /> },
         ]}
       />
@@ -141,6 +147,28 @@ function Person({ me }: { me: Schemas['Me'] }) {
         onChange={(l) => void setLanguage(l)}
         testid="console-language"
       />
+    </>
+  );
+}
+
+/** The role in the whole organisation, and what bindings add to it. */
+function Roles({ me }: { me: Schemas['Me'] }) {
+  const { t } = useTranslation();
+  const roleName = useRoleName();
+  return (
+    <>
+      {t(`role.${me.role}`)}
+      {me.bindings.map((b) => (
+        <div key={JSON.stringify([b.role, b.scope])}>
+          {roleName(b.role)} <ScopeText scope={b.scope} />
+          {b.expires_at && (
+            <>
+              {' '}
+              {t('roles.until')} <Time at={b.expires_at} />
+            </>
+          )}
+        </div>
+      ))}
     </>
   );
 }

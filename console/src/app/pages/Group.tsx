@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Descriptions, Tabs } from 'antd';
+import { App, Descriptions, Tabs } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
@@ -10,7 +10,19 @@ import { useProblemText } from '../../lib/useProblemText';
 import { groupCode } from '../ascode';
 import { useLocale, useMay, useTopicText } from '../data';
 import { groupTabs } from '../search';
-import { AsCode, Badge, ConfirmByName, Copyable, DataTable, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
+import {
+  AsCode,
+  Badge,
+  ConfirmByName,
+  Copyable,
+  DataTable,
+  MayButton,
+  Nothing,
+  Outcome,
+  PageHead,
+  Phase,
+  Time,
+} from '../ui';
 import { Accessors } from './access/Accessors';
 
 const route = getRouteApi('/n/$ns/groups/$group');
@@ -60,7 +72,7 @@ export function Group() {
 function GroupActions({ group }: { group: Schemas['Group'] }) {
   const { t } = useTranslation();
   const { message } = App.useApp();
-  const mayWrite = useMay('group:write');
+  const mayWrite = useMay('group:write', { ns: group.namespace_id, group: group.name });
   const queries = useQueryClient();
   const navigate = route.useNavigate();
   const [deleting, setDeleting] = useState(false);
@@ -92,12 +104,12 @@ function GroupActions({ group }: { group: Schemas['Group'] }) {
   return (
     <>
       {failed !== undefined && <Failed err={failed} />}
-      <Button disabled={!mayWrite} loading={busy} onClick={toggle}>
+      <MayButton may={mayWrite} loading={busy} onClick={toggle}>
         {group.consume_enabled ? t('group.pause') : t('group.resume')}
-      </Button>
-      <Button danger disabled={!mayWrite} onClick={() => setDeleting(true)}>
+      </MayButton>
+      <MayButton danger may={mayWrite} onClick={() => setDeleting(true)}>
         {t('action.delete')}
-      </Button>
+      </MayButton>
       <ConfirmByName
         open={deleting}
         title={t('group.delete_title', { name: group.name })}

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, InputNumber, Modal, Select } from 'antd';
+import { App, Form, Input, InputNumber, Modal, Select } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
@@ -9,7 +9,7 @@ import { useMay } from '../data';
 import { Listing } from '../Listing';
 import { PrefixFilter } from '../PrefixFilter';
 import { compact, type ListSearch } from '../search';
-import { AsCode, PageHead, Phase, ProblemView, Time } from '../ui';
+import { AsCode, MayButton, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/n/$ns/groups');
@@ -19,7 +19,7 @@ export function Groups() {
   const { ns } = route.useParams();
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const mayCreate = useMay('group:write');
+  const mayCreate = useMay('group:write', { ns });
   const [creating, setCreating] = useState(false);
   const query = useQuery({
     queryKey: ['groups', ns, search],
@@ -43,9 +43,9 @@ export function Groups() {
         title={t('groups.title')}
         lead={t('groups.lead')}
         actions={
-          <Button type="primary" disabled={!mayCreate} onClick={() => setCreating(true)} data-testid="create-group">
+          <MayButton type="primary" may={mayCreate} onClick={() => setCreating(true)} data-testid="create-group">
             {t('groups.create')}
-          </Button>
+          </MayButton>
         }
       />
       <search className="filters">

@@ -1,13 +1,13 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { Button, Input, Select, Space } from 'antd';
+import { Input, Select, Space } from 'antd';
 import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { useMay, useNamespaces } from '../data';
 import { Listing } from '../Listing';
 import { compact, type KeysSearch, keyStates } from '../search';
-import { Badge, Copyable, PageHead, Time } from '../ui';
+import { Badge, Copyable, MayButton, PageHead, Time } from '../ui';
 import { useSettled } from '../useSettled';
 import { CreateKey, RevokeKey, RotateKey, SecretOnce } from './KeyDialogs';
 
@@ -50,14 +50,9 @@ export function Keys() {
         title={t('keys.title')}
         lead={t('keys.lead')}
         actions={
-          <Button
-            type="primary"
-            disabled={!mayWrite}
-            onClick={() => setOpen({ what: 'create' })}
-            data-testid="create-key"
-          >
+          <MayButton type="primary" may={mayWrite} onClick={() => setOpen({ what: 'create' })} data-testid="create-key">
             {t('keys.create')}
-          </Button>
+          </MayButton>
         }
       />
       <search className="filters">
@@ -128,23 +123,23 @@ export function Keys() {
             render: (_, k) =>
               k.state === 'revoked' ? null : (
                 <Space>
-                  <Button
+                  <MayButton
                     size="small"
-                    disabled={!mayWrite}
+                    may={mayWrite}
                     onClick={() => setOpen({ what: 'rotate', key: k })}
                     aria-label={t('keys.rotate_one', { name: k.name })}
                   >
                     {t('keys.rotate')}
-                  </Button>
-                  <Button
+                  </MayButton>
+                  <MayButton
                     size="small"
                     danger
-                    disabled={!mayWrite}
+                    may={mayWrite}
                     onClick={() => setOpen({ what: 'revoke', key: k })}
                     aria-label={t('keys.revoke_one', { name: k.name })}
                   >
                     {t('keys.revoke')}
-                  </Button>
+                  </MayButton>
                 </Space>
               ),
           },

@@ -6,7 +6,7 @@ import { allPages, api, etag, got, type Schemas, session } from '../../api/clien
 import { go } from '../../lib/location';
 import { forgetSecrets } from '../../lib/secrets';
 import { useMay, useMe } from '../data';
-import { Badge, ConfirmByName, DataTable, Outcome, PageHead, ProblemView, Time } from '../ui';
+import { Badge, ConfirmByName, DataTable, MayButton, Outcome, PageHead, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 import { Invitations, InvitePerson } from './members/Invitations';
 import { memberRoles } from './members/roles';
@@ -37,14 +37,9 @@ export function Members() {
             <Button disabled={me.data?.type !== 'user'} onClick={() => setOpen({ what: 'leave' })}>
               {t('members.leave')}
             </Button>
-            <Button
-              type="primary"
-              disabled={!mayWrite}
-              onClick={() => setOpen({ what: 'invite' })}
-              data-testid="invite"
-            >
+            <MayButton type="primary" may={mayWrite} onClick={() => setOpen({ what: 'invite' })} data-testid="invite">
               {t('members.invite')}
-            </Button>
+            </MayButton>
           </Space>
         }
       />
@@ -72,24 +67,24 @@ export function Members() {
                 className: 'stays',
                 render: (_, m) => (
                   <Space>
-                    <Button
+                    <MayButton
                       size="small"
-                      disabled={!mayWrite}
+                      may={mayWrite}
                       aria-label={t('members.role_of', { name: m.email })}
                       onClick={() => setOpen({ what: 'role', member: m })}
                     >
                       {t('members.change_role')}
-                    </Button>
+                    </MayButton>
                     {m.id !== me.data?.id && (
-                      <Button
+                      <MayButton
                         size="small"
                         danger
-                        disabled={!mayWrite}
+                        may={mayWrite}
                         aria-label={t('members.remove', { name: m.email })}
                         onClick={() => setOpen({ what: 'remove', member: m })}
                       >
                         {t('action.remove')}
-                      </Button>
+                      </MayButton>
                     )}
                   </Space>
                 ),

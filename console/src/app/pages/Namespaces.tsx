@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, Modal } from 'antd';
+import { App, Form, Input, Modal } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
@@ -8,7 +8,7 @@ import { namespaceCode } from '../ascode';
 import { useMay } from '../data';
 import { Listing } from '../Listing';
 import { compact } from '../search';
-import { AsCode, Copyable, PageHead, Phase, ProblemView, Time } from '../ui';
+import { AsCode, Copyable, MayButton, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/namespaces');
@@ -30,9 +30,9 @@ export function Namespaces() {
         title={t('namespaces.title')}
         lead={t('namespaces.lead')}
         actions={
-          <Button type="primary" disabled={!mayCreate} onClick={() => setCreating(true)} data-testid="create-namespace">
+          <MayButton type="primary" may={mayCreate} onClick={() => setCreating(true)} data-testid="create-namespace">
             {t('namespaces.create')}
-          </Button>
+          </MayButton>
         }
       />
       <Listing<Schemas['Namespace']>

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Button, Descriptions, Form, Input, InputNumber, Modal, Select, Switch, Tabs } from 'antd';
+import { App, Descriptions, Form, Input, InputNumber, Modal, Select, Switch, Tabs } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
@@ -9,7 +9,7 @@ import { topicCode } from '../ascode';
 import { useLocale, useMay } from '../data';
 import { durationPattern } from '../patterns';
 import { topicTabs } from '../search';
-import { AsCode, Badge, ConfirmByName, Copyable, Outcome, PageHead, Phase, ProblemView, Time } from '../ui';
+import { AsCode, Badge, ConfirmByName, Copyable, MayButton, Outcome, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 import { Accessors } from './access/Accessors';
 import { LiveTail } from './topic/LiveTail';
@@ -65,19 +65,19 @@ export function Topic() {
 function TopicActions({ topic }: { topic: Schemas['Topic'] }) {
   const { t } = useTranslation();
   const { message } = App.useApp();
-  const mayWrite = useMay('topic:write');
+  const mayWrite = useMay('topic:write', { ns: topic.namespace_id, topic: topic.name });
   const queries = useQueryClient();
   const navigate = route.useNavigate();
   const [open, setOpen] = useState<'edit' | 'delete'>();
   const path = { ns: topic.namespace_id, topic: topic.name };
   return (
     <>
-      <Button disabled={!mayWrite} onClick={() => setOpen('edit')}>
+      <MayButton may={mayWrite} onClick={() => setOpen('edit')}>
         {t('action.edit')}
-      </Button>
-      <Button danger disabled={!mayWrite} onClick={() => setOpen('delete')}>
+      </MayButton>
+      <MayButton danger may={mayWrite} onClick={() => setOpen('delete')}>
         {t('action.delete')}
-      </Button>
+      </MayButton>
       <EditTopic topic={topic} open={open === 'edit'} onClose={() => setOpen(undefined)} />
       <ConfirmByName
         open={open === 'delete'}

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { App, Button, Form, Input, InputNumber, Modal, Select } from 'antd';
+import { App, Form, Input, InputNumber, Modal, Select } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
@@ -11,7 +11,7 @@ import { Listing } from '../Listing';
 import { PrefixFilter } from '../PrefixFilter';
 import { durationPattern } from '../patterns';
 import { compact, type TopicsSearch, topicTypes } from '../search';
-import { AsCode, PageHead, Phase, ProblemView, Time } from '../ui';
+import { AsCode, MayButton, PageHead, Phase, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 
 const route = getRouteApi('/n/$ns/topics');
@@ -22,7 +22,7 @@ export function Topics() {
   const { ns } = route.useParams();
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const mayCreate = useMay('topic:write');
+  const mayCreate = useMay('topic:write', { ns });
   const [creating, setCreating] = useState(false);
   const query = useQuery({
     queryKey: ['topics', ns, search],
@@ -47,9 +47,9 @@ export function Topics() {
         title={t('topics.title')}
         lead={t('topics.lead')}
         actions={
-          <Button type="primary" disabled={!mayCreate} onClick={() => setCreating(true)} data-testid="create-topic">
+          <MayButton type="primary" may={mayCreate} onClick={() => setCreating(true)} data-testid="create-topic">
             {t('topics.create')}
-          </Button>
+          </MayButton>
         }
       />
       <search className="filters">

@@ -2,13 +2,15 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Alert, App, Button, Form, Input, Modal, QRCode, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { allPages, api, etag, got, type Schemas } from '../../../api/client';
+import { api, etag, got, type Schemas } from '../../../api/client';
 import { type ApiProblem, asProblem } from '../../../api/problem';
+import { securityKeysWork } from '../../../lib/webauthn';
 import { Badge, Code, ConfirmByName, Copyable, DataTable, Nothing, Outcome, ProblemView, Time } from '../../ui';
 import { useSave } from '../../useSave';
+import { AddSecurityKey } from './AddSecurityKey';
 
 type Open =
-  | { what: 'add' }
+  | { what: 'add' | 'add_key' }
   | { what: 'remove'; factor: Schemas['MfaFactor'] }
   | { what: 'codes'; codes: readonly string[] };
 
@@ -21,17 +23,19 @@ export function Factors({ enrol }: { enrol: boolean }) {
   const [problem, setProblem] = useState<ApiProblem>();
   const query = useQuery({
     queryKey: ['mfa-factors'],
-    queryFn: ({ signal }) =>
-      allPages((page_token) => got(api.GET('/v1/me/mfa-factors', { params: { query: { page_token } }, signal }))),
-    select: (all) => all.filter((f) => f.confirmed),
+    // One page holds more than anybody can have.
+    queryFn: ({ signal }) => got(api.GET('/v1/me/mfa-factors', { params: { query: { page_size: 100 } }, signal })),
+    select: (all) => ({ items: all.items.filter((f) => f.confirmed), codesLeft: all.recovery_codes_left }),
   });
   const close = () => setOpen(undefined);
+  const added = (codes: readonly string[]) => setOpen(codes.length > 0 ? { what: 'codes', codes } : undefined);
 
   async function renew() {
     setProblem(undefined);
     try {
       const { recovery_codes } = await got(api.POST('/v1/me/mfa-factors/actions/renew-recovery-codes'));
       setOpen({ what: 'codes', codes: recovery_codes });
+      await queries.invalidateQueries({ queryKey: ['mfa-factors'] });
     } catch (err) {
       setProblem(asProblem(err));
     }
@@ -39,7 +43,7 @@ export function Factors({ enrol }: { enrol: boolean }) {
 
   return (
     <>
-      {enrol && query.data?.length === 0 && (
+      {enrol && query.data?.items.length === 0 && (
         <Alert
           type="warning"
           showIcon
@@ -50,49 +54,55 @@ export function Factors({ enrol }: { enrol: boolean }) {
         />
       )}
       {problem && <ProblemView problem={problem} />}
-      <Outcome query={query} isEmpty={(d) => d.length === 0} empty={<Nothing text={t('mfa.empty')} />}>
-        {(items) => (
-          <DataTable<Schemas['MfaFactor']>
-            label={t('mfa.title')}
-            rowKey="id"
-            size="small"
-            dataSource={items}
-            pagination={false}
-            columns={[
-              { title: t('field.name'), dataIndex: 'name' },
-              { title: t('mfa.type'), render: (_, f) => <Badge>{t(`mfa_type.${f.type}`)}</Badge> },
-              { title: t('field.created'), render: (_, f) => <Time at={f.created_at} /> },
-              { title: t('keys.last_used'), render: (_, f) => <Time at={f.last_used_at} /> },
-              {
-                title: t('field.actions'),
-                className: 'stays',
-                render: (_, f) => (
-                  <Button
-                    size="small"
-                    danger
-                    aria-label={t('mfa.remove', { name: f.name })}
-                    onClick={() => setOpen({ what: 'remove', factor: f })}
-                  >
-                    {t('action.remove')}
-                  </Button>
-                ),
-              },
-            ]}
-          />
+      <Outcome query={query} isEmpty={(d) => d.items.length === 0} empty={<Nothing text={t('mfa.empty')} />}>
+        {({ items, codesLeft }) => (
+          <>
+            <DataTable<Schemas['MfaFactor']>
+              label={t('mfa.title')}
+              rowKey="id"
+              size="small"
+              dataSource={items}
+              pagination={false}
+              columns={[
+                { title: t('field.name'), dataIndex: 'name' },
+                { title: t('mfa.type'), render: (_, f) => <Badge>{t(`mfa_type.${f.type}`)}</Badge> },
+                { title: t('field.created'), render: (_, f) => <Time at={f.created_at} /> },
+                { title: t('keys.last_used'), render: (_, f) => <Time at={f.last_used_at} /> },
+                {
+                  title: t('field.actions'),
+                  className: 'stays',
+                  render: (_, f) => (
+                    <Button
+                      size="small"
+                      danger
+                      aria-label={t('mfa.remove', { name: f.name })}
+                      onClick={() => setOpen({ what: 'remove', factor: f })}
+                    >
+                      {t('action.remove')}
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+            <p className={codesLeft > 2 ? 'muted' : 'bad-text'} data-testid="codes-left">
+              {t('mfa.codes_left', { n: String(codesLeft) })}
+            </p>
+          </>
         )}
       </Outcome>
       <Space wrap className="gap top">
         <Button type={enrol ? 'primary' : 'default'} onClick={() => setOpen({ what: 'add' })} data-testid="add-factor">
           {t('mfa.add')}
         </Button>
-        {query.data && query.data.length > 0 && <Button onClick={() => void renew()}>{t('mfa.renew')}</Button>}
+        {securityKeysWork() && (
+          <Button onClick={() => setOpen({ what: 'add_key' })} data-testid="add-security-key">
+            {t('mfa.add_key')}
+          </Button>
+        )}
+        {query.data && query.data.items.length > 0 && <Button onClick={() => void renew()}>{t('mfa.renew')}</Button>}
       </Space>
-      {open?.what === 'add' && (
-        <AddFactor
-          onClose={close}
-          onAdded={(codes) => setOpen(codes.length > 0 ? { what: 'codes', codes } : undefined)}
-        />
-      )}
+      {open?.what === 'add' && <AddFactor onClose={close} onAdded={added} />}
+      {open?.what === 'add_key' && <AddSecurityKey onClose={close} onAdded={added} />}
       {open?.what === 'codes' && <RecoveryCodes codes={open.codes} onClose={close} />}
       {open?.what === 'remove' && (
         <ConfirmByName

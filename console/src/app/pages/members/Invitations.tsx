@@ -1,12 +1,12 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { App, Button, Form, Input, Modal, Select, Space } from 'antd';
+import { App, Form, Input, Modal, Select, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, etag, got, type Schemas } from '../../../api/client';
 import { type ApiProblem, asProblem } from '../../../api/problem';
 import { type Language, languages } from '../../../i18n';
 import { emailPattern } from '../../../light/form';
-import { Badge, DataTable, Nothing, Outcome, ProblemView, Time } from '../../ui';
+import { Badge, DataTable, MayButton, Nothing, Outcome, ProblemView, Time } from '../../ui';
 import { useSave } from '../../useSave';
 import { memberRoles } from './roles';
 
@@ -70,25 +70,25 @@ export function Invitations({ mayWrite }: { mayWrite: boolean }) {
                 render: (_, i) =>
                   i.state === 'accepted' ? null : (
                     <Space>
-                      <Button
+                      <MayButton
                         size="small"
-                        disabled={!mayWrite}
+                        may={mayWrite}
                         loading={busy === `resend ${i.id}`}
                         aria-label={t('invitations.resend_to', { email: i.email })}
                         onClick={() => void act(i, 'resend')}
                       >
                         {t('invitations.resend')}
-                      </Button>
-                      <Button
+                      </MayButton>
+                      <MayButton
                         size="small"
                         danger
-                        disabled={!mayWrite}
+                        may={mayWrite}
                         loading={busy === `withdraw ${i.id}`}
                         aria-label={t('invitations.withdraw_from', { email: i.email })}
                         onClick={() => void act(i, 'withdraw')}
                       >
                         {t('invitations.withdraw')}
-                      </Button>
+                      </MayButton>
                     </Space>
                   ),
               },

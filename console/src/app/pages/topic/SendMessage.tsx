@@ -22,7 +22,7 @@ interface Values {
 export function SendMessage({ topic }: { topic: Schemas['Topic'] }) {
   const { t } = useTranslation();
   const { message } = App.useApp();
-  const maySend = useMay('message:write');
+  const maySend = useMay('message:write', { ns: topic.namespace_id, topic: topic.name });
   const [form] = Form.useForm<Values>();
   const [receipt, setReceipt] = useState<Schemas['MessageReceipt']>();
   const { busy, problem, save } = useSave<Values>(form, async (v) => {

@@ -32,6 +32,10 @@ type AuditEvent struct {
 	RequestID   string
 	BeforeHash  string // fingerprint of the object; empty: there was none
 	AfterHash   string
+	// Count and FirstAt are of an event that stands for several of the same; At
+	// is then when the last was. Else zero.
+	Count   int64
+	FirstAt time.Time
 
 	// Place in the tenant's hash chain; see package auditchain. Zero for events
 	// from before there was one, and for Append.
@@ -72,6 +76,8 @@ type auditRow struct {
 	RequestID   string
 	BeforeHash  string
 	AfterHash   string
+	Count       int64
+	FirstAt     int64
 	Created     int64 `gorm:"column:created_at"`
 }
 
@@ -81,15 +87,47 @@ func (auditRow) TableName() string { return "audit_events" }
 // there is one. Writers of one tenant wait for each other here until they
 // commit, so let it be the last thing that a transaction does.
 func (a *Audit) Append(ctx context.Context, e AuditEvent) error {
-	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
-		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: e.decision(), Reason: e.Reason,
-		RequestID: e.RequestID, BeforeHash: e.BeforeHash, AfterHash: e.AfterHash, Created: sqldb.Millis(e.At)}
+	row := rowOf(e)
 	return a.db.InTx(ctx, func(ctx context.Context) error {
 		if err := a.db.Conn(ctx).Create(&row).Error; err != nil {
 			return sqldb.Error(err)
 		}
 		return a.link(ctx, row.event())
 	})
+}
+
+// AppendOnce adds those events of one tenant that are not there yet, by their
+// ids, all or none: for events that may be handed over again.
+func (a *Audit) AppendOnce(ctx context.Context, tenantID tenant.ID, events ...AuditEvent) error {
+	return a.db.InTx(ctx, func(ctx context.Context) error {
+		if _, err := a.lockHead(ctx, tenantID); err != nil { // another one with the same events waits here
+			return err
+		}
+		for _, e := range events {
+			var n int64
+			if err := a.db.Tenant(ctx, tenantID).Model(&auditRow{}).Where("id = ?", e.ID).Count(&n).Error; err != nil {
+				return sqldb.Error(err)
+			}
+			if n > 0 {
+				continue
+			}
+			e.TenantID = tenantID
+			if err := a.Append(ctx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func rowOf(e AuditEvent) auditRow {
+	row := auditRow{ID: e.ID, TenantID: e.TenantID, ActorType: e.ActorType, ActorID: e.ActorID, APIKeyID: e.KeyID, SourceIP: e.SourceIP,
+		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: e.decision(), Reason: e.Reason,
+		RequestID: e.RequestID, BeforeHash: e.BeforeHash, AfterHash: e.AfterHash, Count: e.Count, Created: sqldb.Millis(e.At)}
+	if !e.FirstAt.IsZero() {
+		row.FirstAt = sqldb.Millis(e.FirstAt)
+	}
+	return row
 }
 
 // List returns events before an id, newest first.
@@ -117,10 +155,14 @@ func (a *Audit) List(ctx context.Context, tenantID tenant.ID, f AuditFilter, p t
 }
 
 func (r auditRow) event() AuditEvent {
-	return AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
+	e := AuditEvent{ID: r.ID, TenantID: r.TenantID, At: sqldb.Time(r.Created), ActorType: r.ActorType, ActorID: r.ActorID, KeyID: r.APIKeyID,
 		SourceIP: r.SourceIP, Action: r.Action, TargetType: r.TargetType, TargetID: r.TargetID, NamespaceID: r.NamespaceID,
 		Denied: r.Decision == decisionDenied, Reason: r.Reason, RequestID: r.RequestID,
-		BeforeHash: r.BeforeHash, AfterHash: r.AfterHash}
+		BeforeHash: r.BeforeHash, AfterHash: r.AfterHash, Count: r.Count}
+	if r.FirstAt != 0 {
+		e.FirstAt = sqldb.Time(r.FirstAt)
+	}
+	return e
 }
 
 // AccountEvent is what closing, reopening or erasing a person's account did in

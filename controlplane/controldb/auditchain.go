@@ -56,7 +56,7 @@ func (a *Audit) lockHead(ctx context.Context, tenantID tenant.ID) (headRow, erro
 func chained(e AuditEvent) *auditchain.Event {
 	return &auditchain.Event{Sequence: e.Sequence, ID: e.ID, At: e.At, ActorType: e.ActorType, ActorID: e.ActorID, KeyID: e.KeyID, SourceIP: e.SourceIP,
 		Action: e.Action, TargetType: e.TargetType, TargetID: e.TargetID, NamespaceID: e.NamespaceID, Decision: e.decision(), Reason: e.Reason, RequestID: e.RequestID,
-		BeforeHash: e.BeforeHash, AfterHash: e.AfterHash}
+		BeforeHash: e.BeforeHash, AfterHash: e.AfterHash, Count: e.Count, FirstAt: e.FirstAt}
 }
 
 // places fills in where events stand in the chain.

@@ -99,3 +99,53 @@ func TestAudit_chain(t *testing.T) {
 		})
 	}
 }
+
+// Events that are handed over again are there once, also when two hand them over
+// at the same time, and their counts are in the chain.
+func TestAudit_appendOnce(t *testing.T) {
+	for _, driver := range []sqldb.Driver{sqldb.SQLite, sqldb.MySQL} {
+		t.Run(string(driver), func(t *testing.T) {
+			db := dbtest.Open(t, driver)
+			a := NewAudit(db)
+			var events []AuditEvent
+			for i := range 20 {
+				e := auditEvent("ten_a", i)
+				e.ID = fmt.Sprintf("evt_%026d", i)
+				e.Denied, e.Count, e.FirstAt = true, int64(i+1), e.At.Add(-time.Minute)
+				events = append(events, e)
+			}
+			if err := a.AppendOnce(t.Context(), "ten_a", events[:7]...); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if err := a.AppendOnce(t.Context(), "ten_a", events...); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			head, err := a.Verify(t.Context(), "ten_a")
+			if err != nil || head.Sequence != 20 {
+				t.Fatalf("%+v, %v", head, err)
+			}
+			list, err := a.List(t.Context(), "ten_a", AuditFilter{}, tenant.Page{Size: 100})
+			if err != nil || len(list) != 20 || list[0].Count != 20 || !list[0].FirstAt.Equal(events[19].FirstAt) || !list[0].Denied {
+				t.Fatalf("%d events, %+v, %v", len(list), list[0], err)
+			}
+			for _, set := range []string{"count = 2", "count = 0", "first_at = first_at - 1", "first_at = 0, count = 0"} {
+				err := db.InTx(sqldb.AcrossTenants(t.Context()), func(ctx context.Context) error {
+					return db.Conn(ctx).Exec("UPDATE audit_events SET "+set+" WHERE id = ?", events[4].ID).Error
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var broken *auditchain.BrokenError
+				if _, err := a.Verify(t.Context(), "ten_a"); !errors.As(err, &broken) {
+					t.Errorf("%s: %v", set, err)
+				}
+			}
+		})
+	}
+}

@@ -19,6 +19,9 @@ func eventOut(e controldb.AuditEvent) api.AuditEvent {
 	if e.Denied {
 		out.Decision = "denied"
 	}
+	if e.Count > 0 {
+		out.Count, out.FirstAt = &e.Count, some(at(e.FirstAt))
+	}
 	if e.Sequence > 0 {
 		out.Sequence, out.Hash, out.PreviousHash = &e.Sequence, &e.Hash, &e.PreviousHash
 	}

@@ -20,6 +20,7 @@ var ours = map[string][]string{
 	"internal/errs":           nil,
 	"internal/arch":           nil,
 	"internal/auditchain":     nil,
+	"internal/tally":          nil,
 	"internal/keyfile":        nil,
 	"internal/oidctest":       nil,
 	"dataplane/vfs":           nil,

@@ -34,6 +34,8 @@ type Event struct {
 	RequestID   string
 	BeforeHash  string // fingerprint of the object before and after; may be empty
 	AfterHash   string
+	Count       int64     // how often it happened, when events were counted into one; else 0
+	FirstAt     time.Time // the first time then, At is the last; whole milliseconds count
 }
 
 // Head is the newest event of a chain. The zero Head is that of an empty one.
@@ -42,11 +44,13 @@ type Head struct {
 	Hash     string // 64 hexadecimal digits
 }
 
-// The first thing that a hash covers. The second version is for events that have
-// fingerprints; the first, without, for all others.
+// The first thing that a hash covers. The third version is for events that count
+// several, the second for others that have fingerprints, the first for the rest:
+// it says which fields follow, so that none can be put in or left out.
 const (
 	version             = "sluice audit 1"
 	versionFingerprints = "sluice audit 2"
+	versionCount        = "sluice audit 3"
 )
 
 // Next returns the head with e behind h. e.Sequence does not count: it is
@@ -68,17 +72,26 @@ func (h Head) Next(e *Event) Head {
 	fields := []string{
 		e.ID, e.ActorType, e.ActorID, e.KeyID, e.SourceIP, e.Action, e.TargetType, e.TargetID, e.NamespaceID, e.Decision, e.Reason, e.RequestID,
 	}
-	if e.BeforeHash+e.AfterHash == "" {
-		field(version)
-	} else {
+	counts := e.Count != 0 || !e.FirstAt.IsZero()
+	switch {
+	case counts:
+		field(versionCount)
+		fields = append(fields, e.BeforeHash, e.AfterHash)
+	case e.BeforeHash+e.AfterHash != "":
 		field(versionFingerprints)
 		fields = append(fields, e.BeforeHash, e.AfterHash)
+	default:
+		field(version)
 	}
 	field(h.Hash)
 	number(next.Sequence)
 	number(e.At.UnixMilli())
 	for _, text := range fields {
 		field(text)
+	}
+	if counts {
+		number(e.Count)
+		number(e.FirstAt.UnixMilli())
 	}
 	next.Hash = hex.EncodeToString(sum.Sum(nil))
 	return next

@@ -21,6 +21,12 @@ func chain(n int) []kept {
 		e := Event{Sequence: int64(i + 1), ID: fmt.Sprint("evt_", i), At: time.UnixMilli(1_700_000_000_000 + int64(i)), ActorType: "user", ActorID: "usr_1",
 			KeyID: "slk_1", SourceIP: "192.0.2.1", Action: "createTopic", TargetType: "topic", TargetID: "top_1", NamespaceID: "ns1", Decision: "allowed",
 			Reason: "r", RequestID: "req_1"}
+		if i%3 == 1 { // of each version some
+			e.BeforeHash = "b"
+		}
+		if i%3 == 2 {
+			e.Count, e.FirstAt = 7, time.UnixMilli(1_600_000_000_000)
+		}
 		next := h.Next(&e)
 		out = append(out, kept{e, next.Hash, h.Hash})
 		h = next
@@ -117,5 +123,32 @@ func TestNext_fieldsHaveBorders(t *testing.T) {
 	a, b := Event{Action: "ab", TargetType: "c"}, Event{Action: "a", TargetType: "bc"}
 	if (Head{}).Next(&a) == (Head{}).Next(&b) {
 		t.Error("two events share a hash")
+	}
+}
+
+// What was written by an earlier version has the hash that it had then, and a
+// count cannot be put in or left out.
+func TestNext_versions(t *testing.T) {
+	e := Event{ID: "evt_1", At: time.UnixMilli(1_700_000_000_000), ActorType: "user", ActorID: "usr_1", Action: "createTopic", TargetType: "topic", Decision: "allowed"}
+	plain := (Head{}).Next(&e).Hash
+	if want := "1cd45d91002ada77d1aa2ab189cbaa42ab24267efa5e83d044b0cc284d62b28e"; plain != want {
+		t.Errorf("an event without fingerprints: %s", plain)
+	}
+	e.AfterHash = "a"
+	prints := (Head{}).Next(&e).Hash
+	if want := "40f427a6270c24136a35d07365eb8acbcf8ce18795d16a332b86367d06369c1b"; prints != want {
+		t.Errorf("an event with fingerprints: %s", prints)
+	}
+	seen := map[string]bool{plain: true, prints: true}
+	for _, c := range []struct {
+		count int64
+		first time.Time
+	}{{1, time.Time{}}, {0, e.At}, {1, e.At}, {2, e.At}, {2, e.At.Add(time.Millisecond)}} {
+		e.Count, e.FirstAt = c.count, c.first
+		h := (Head{}).Next(&e).Hash
+		if seen[h] {
+			t.Errorf("count %d, first %v: the hash of another", c.count, c.first)
+		}
+		seen[h] = true
 	}
 }

@@ -163,8 +163,15 @@ func verifyExport(r io.Reader, known []auditchain.Head) (auditchain.Head, error)
 }
 
 func chained(e api.AuditEvent) *auditchain.Event {
-	return &auditchain.Event{Sequence: *e.Sequence, ID: e.Id, At: e.At.Time, ActorType: string(e.ActorType), ActorID: e.ActorId, KeyID: deref(e.ApiKeyId),
+	out := &auditchain.Event{Sequence: *e.Sequence, ID: e.Id, At: e.At.Time, ActorType: string(e.ActorType), ActorID: e.ActorId, KeyID: deref(e.ApiKeyId),
 		SourceIP: deref(e.SourceIp), Action: e.Action, TargetType: e.TargetType, TargetID: deref(e.TargetId), NamespaceID: deref(e.NamespaceId),
 		Decision: string(e.Decision), Reason: deref(e.Reason), RequestID: deref(e.RequestId),
 		BeforeHash: deref(e.BeforeHash), AfterHash: deref(e.AfterHash)}
+	if e.Count != nil {
+		out.Count = *e.Count
+	}
+	if e.FirstAt != nil {
+		out.FirstAt = e.FirstAt.Time
+	}
+	return out
 }

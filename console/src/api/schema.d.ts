@@ -5180,7 +5180,7 @@ export interface components {
              */
             source_ip?: string;
             /**
-             * @description What was done, as the operationId of this file; of operators suspendTenant and resumeTenant.
+             * @description What was done, as the operationId of this file; of operators suspendTenant and resumeTenant. What brokers and name servers refused: connect (the key, its address or its namespace was refused), publish, subscribe, manage and describe, which are PUB, SUB, MANAGE and DESCRIBE of rules.
              * @example createTopic
              */
             action: string;
@@ -5190,7 +5190,7 @@ export interface components {
              */
             target_type: string;
             /**
-             * @description Id of the object.
+             * @description Id of the object; where brokers or name servers refused, its name.
              * @example top_01JAB3CD4EF5GH6JK7MN8PQ9RS
              */
             target_id?: string;
@@ -5204,6 +5204,14 @@ export interface components {
             before_hash?: components["schemas"]["ChainHash"];
             /** @description The same of the object after the change. Left out when it is gone. */
             after_hash?: components["schemas"]["ChainHash"];
+            /**
+             * Format: int64
+             * @description How often it happened, where refusals of one kind were counted into one event. The request is then the last one.
+             * @example 12
+             */
+            count?: number;
+            /** @description With count, when it happened first; at is when it happened last. */
+            first_at?: components["schemas"]["Time"];
             /**
              * Format: int64
              * @description Number in the hash chain of the tenant; left out for events from before there was one.

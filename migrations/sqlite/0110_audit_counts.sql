@@ -1,0 +1,5 @@
+-- Events that count several of the same: how many, and when the first was. 0
+-- for all others.
+
+ALTER TABLE audit_events ADD COLUMN count INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE audit_events ADD COLUMN first_at INTEGER NOT NULL DEFAULT 0;

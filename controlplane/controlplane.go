@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/cache"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/denials"
 	"github.com/sluicemq/sluice/controlplane/federation"
 	"github.com/sluicemq/sluice/controlplane/fleet"
 	"github.com/sluicemq/sluice/controlplane/httpapi"
@@ -123,6 +125,7 @@ type Server struct {
 	fleet     *fleet.Fleet
 	bell      *bell
 	collector *collect.Collector
+	denials   *denials.Collector
 	jobs      *jobs.Table
 	usage     *billingdb.Store
 	catalog   *catalog.Service
@@ -253,6 +256,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	s.collector = collect.New(collect.Config{Secret: s.cfg.Cluster.Secret, Interval: s.cfg.CollectInterval, Now: now, Logger: log, KeyUsed: func(ctx context.Context, u collect.KeyUse) error {
 		return tenantStore.TouchKey(ctx, u.TenantID, u.KeyID, tenant.KeyUse{At: time.UnixMilli(u.At), Address: u.Address, Operation: u.Operation, Topic: u.Topic})
 	}}, s.reporters(), s.usage, s.usage)
+	s.denials = denials.New(denials.Config{Secret: s.cfg.Cluster.Secret, Interval: min(s.cfg.CollectInterval, denialsEvery), Now: now, Logger: log}, s.deniers(), audit)
 	s.jobs, err = jobs.New(jobs.Control(jobs.Purges{
 		RotateKeys: authService.RotateKeys, Tokens: authService.ForgetTokens, Erase: authService.EraseDue, Reseal: s.resealer(keyring), Fingerprints: tenants.FillFingerprints, Auth: authStore.PurgeAuth, Idempotency: idempotency.Purge, Outbox: outbox.Purge, Federation: federated.Purge, Now: now,
 	}), log, jobMetrics(s.deps.Metrics))
@@ -292,6 +296,18 @@ func (s *Server) brokers() []fleet.Broker {
 func (s *Server) reporters() []collect.Broker {
 	var out []collect.Broker
 	for _, addr := range s.cfg.Cluster.Brokers {
+		out = append(out, fleet.Remote{Node: s.client.At(addr)})
+	}
+	return out
+}
+
+// denialsEvery is how often refusals are collected at the latest.
+const denialsEvery = 5 * time.Second
+
+// deniers are all that refuse callers on the message path.
+func (s *Server) deniers() []denials.Node {
+	var out []denials.Node
+	for _, addr := range slices.Concat(s.cfg.Cluster.NameServers, s.cfg.Cluster.Brokers) {
 		out = append(out, fleet.Remote{Node: s.client.At(addr)})
 	}
 	return out

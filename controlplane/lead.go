@@ -48,6 +48,7 @@ func (s *Server) work(ctx context.Context, lock *cache.Lock) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.fleet.Run(ctx) })
 	g.Go(func() error { return s.collector.Run(ctx) })
+	g.Go(func() error { return s.denials.Run(ctx) })
 	g.Go(func() error { return s.hold(ctx, lock) })
 	return g.Wait()
 }

@@ -1,7 +1,9 @@
 package tenant
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"hash/crc32"
 	"strings"
 	"time"
@@ -41,6 +43,12 @@ const (
 // NewID makes a sortable id of the kind that prefix names.
 func NewID(prefix string, now time.Time) ID {
 	return prefix + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+}
+
+// DerivedID makes the same id each time from the same time and seed.
+func DerivedID(prefix string, at time.Time, seed string) ID {
+	sum := sha256.Sum256([]byte(seed))
+	return prefix + ulid.MustNew(ulid.Timestamp(at), bytes.NewReader(sum[:])).String()
 }
 
 // NewNamespaceID makes an id that matches [a-z0-9]{8,16} and begins with a

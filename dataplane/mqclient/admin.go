@@ -126,6 +126,16 @@ func (n Node) AckUsage(ctx context.Context, sequence uint64) error {
 	return err
 }
 
+// Denials returns a report of what was denied, as policy.DenialReport, and its
+// signature. ack is the id of the report that is stored for good, empty for none.
+func (n Node) Denials(ctx context.Context, ack string) (body []byte, signature string, err error) {
+	resp, err := n.Call(ctx, wire.PullDenials, map[string]string{"ack": ack}, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return resp.Body, resp.Ext.Value("signature"), nil
+}
+
 // Route asks a name server where a topic is; ok is false when nowhere.
 func (n Node) Route(ctx context.Context, topic string) (route wire.TopicRoute, ok bool, err error) {
 	resp, err := n.Call(ctx, wire.GetRouteInfoByTopic, map[string]string{"topic": topic}, nil, wire.TopicNotExist)

@@ -91,6 +91,7 @@ func New(deps Deps) *Server {
 		wire.DeleteTopicInNamesrv:       {serve: s.deleteTopic, system: true},
 		wire.ApplyPolicy:                {serve: s.applyPolicy, system: true},
 		wire.GetPolicyStatus:            {serve: s.policyStatus, system: true},
+		wire.PullDenials:                {serve: s.pullDenials, system: true},
 		// Refused to everybody but known, so that a tool gets a reason.
 		wire.PutKVConfig:            {serve: s.never, system: true},
 		wire.GetKVConfig:            {serve: s.never, system: true},
@@ -166,7 +167,7 @@ func (s *Server) Handle(_ context.Context, c *remoting.Conn, f *wire.Frame) *wir
 		return s.reply(r, wire.RequestCodeNotSupported, "request_not_supported", fmt.Sprintf("request code %d is not supported", f.Code))
 	}
 	if rt.system && !p.System() {
-		return s.reply(r, wire.NoPermission, policy.CodePermissionDenied, fmt.Sprintf("request code %d is for operators", f.Code))
+		return s.refuse(r, p.RefuseRequest(strconv.Itoa(int(f.Code)), fmt.Sprintf("request code %d is for operators", f.Code)))
 	}
 	resp, err := rt.serve(r)
 	if err != nil {
@@ -181,6 +182,7 @@ func (s *Server) refuse(r *request, err error) *wire.Frame {
 	switch {
 	case errors.As(err, &refusal):
 		s.refused(refusal.Code)
+		s.policy.Denied(refusal, r.conn.RemoteAddr().Addr(), r.id)
 		return r.f.Reply(refusalCode(refusal.Code), refusal.WithRequestID(r.id).Error())
 	case errors.As(err, &field):
 		return s.reply(r, wire.SystemError, "header_field_invalid", field.Error())
@@ -417,5 +419,17 @@ func (s *Server) policyStatus(r *request) (*wire.Frame, error) {
 	resp := r.ok()
 	resp.Ext.Add("revision", strconv.FormatUint(s.policy.Revision(), 10))
 	resp.Ext.Add("hash", s.policy.Hash())
+	return resp, nil
+}
+
+// pullDenials tells what was denied, and forgets what the caller acknowledges.
+func (s *Server) pullDenials(r *request) (*wire.Frame, error) {
+	report, signature, err := s.policy.Denials(r.ext["ack"])
+	if err != nil {
+		return nil, err
+	}
+	resp := r.ok()
+	resp.Ext.Add("signature", signature)
+	resp.Body = report
 	return resp, nil
 }

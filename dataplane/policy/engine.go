@@ -56,6 +56,8 @@ type Engine struct {
 
 	useMu sync.Mutex
 	used  []*lastUse // guarded by useMu: those with a use to tell
+
+	denials *denials
 }
 
 // Open loads the last good policy from disk. Without one, every request but
@@ -68,7 +70,7 @@ func Open(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive policy file key: %w", err)
 	}
-	e := &Engine{cfg: cfg}
+	e := &Engine{cfg: cfg, denials: newDenials(cfg.Now)}
 	if e.file, err = newFile(cfg.Dir, key); err != nil {
 		return nil, err
 	}

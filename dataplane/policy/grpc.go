@@ -49,7 +49,7 @@ func (e *Engine) AuthenticateGRPC(r GRPCRequest) (*Principal, error) {
 	p := e.find(accessKey)
 	signature, err := hex.DecodeString(items["Signature"])
 	if err != nil || r.DateTime == "" || accessKey == "" || !hmac.Equal(p.mac([]byte(r.DateTime)), signature) || !p.known() {
-		return nil, errUnauthenticated()
+		return nil, errUnauthenticated().by(p, nil, DeniedConnect, kindKey, p.id)
 	}
 	return p, nilOr(p.admit(r.Remote))
 }

@@ -71,6 +71,8 @@ type Refusal struct {
 	Used       string        // with CodeRateLimited: what the request asked for on top
 	RetryAfter time.Duration // with CodeRateLimited: when the same request could pass
 	RequestID  string
+
+	denied *denied // set where it is for the tenant's audit log; see Engine.Denied
 }
 
 func refuse(code, format string, args ...any) *Refusal {

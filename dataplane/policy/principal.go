@@ -75,19 +75,20 @@ func (p *Principal) admit(remote netip.Addr) *Refusal {
 	if p.system {
 		return nil
 	}
-	if p.revoked {
-		return refuse(CodeKeyRevoked, "the API key %s was revoked: use another key", p.id)
-	}
-	if p.disabled {
-		return refuse(CodeKeyDisabled, "the API key %s or its service account is disabled: enable it or use another key", p.id)
-	}
-	if p.ended() {
-		return refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))
-	}
-	if within(p.cidrs, remote) {
+	var r *Refusal
+	switch {
+	case p.revoked:
+		r = refuse(CodeKeyRevoked, "the API key %s was revoked: use another key", p.id)
+	case p.disabled:
+		r = refuse(CodeKeyDisabled, "the API key %s or its service account is disabled: enable it or use another key", p.id)
+	case p.ended():
+		r = refuse(CodeKeyExpired, "the API key %s expired at %s: rotate it or create another one", p.id, p.expires.UTC().Format(time.RFC3339))
+	case !within(p.cidrs, remote):
+		r = refuse(CodeAddressNotAllowed, "address %s is not in the allowed_cidrs of the API key %s", remote.Unmap(), p.id)
+	default:
 		return nil
 	}
-	return refuse(CodeAddressNotAllowed, "address %s is not in the allowed_cidrs of the API key %s", remote.Unmap(), p.id)
+	return r.by(p, nil, DeniedConnect, kindKey, p.id)
 }
 
 // mac returns the HMAC-SHA1 of the parts under the key's secret.

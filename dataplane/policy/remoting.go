@@ -46,7 +46,7 @@ func (e *Engine) AuthenticateRemoting(r RemotingRequest) (*Principal, error) {
 	p := e.find(accessKey)
 	signature, err := base64.StdEncoding.DecodeString(r.ExtFields[fieldSignature])
 	if err != nil || len(signature) == 0 || !p.signedRemoting(r, signature) || !p.known() {
-		return nil, errUnauthenticated()
+		return nil, errUnauthenticated().by(p, nil, DeniedConnect, kindKey, p.id)
 	}
 	return p, nilOr(p.admit(r.Remote))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -84,13 +85,21 @@ func (e *Engine) authenticateToken(text string, remote netip.Addr) (*Principal, 
 		}
 		return nil, jwt.ErrTokenUnverifiable
 	}, options...)
+	key := c.principals[claims.KeyID]
 	if err != nil {
-		return nil, refuse(CodeTokenInvalid, "the token is malformed, expired, signed by an unknown key, or not for the message path: ask /v1/auth/token for one with audience=data")
+		r := refuse(CodeTokenInvalid, "the token is malformed, expired, signed by an unknown key, or not for the message path: ask /v1/auth/token for one with audience=data")
+		if errors.Is(err, jwt.ErrTokenInvalidClaims) && key != nil { // the signature is right
+			r = r.by(key, nil, DeniedConnect, kindKey, key.id)
+		}
+		return nil, r
 	}
 	if _, revoked := c.snapshot.Revoked[claims.ID]; revoked {
-		return nil, refuse(CodeTokenInvalid, "the token was revoked: ask /v1/auth/token for another one")
+		r := refuse(CodeTokenInvalid, "the token was revoked: ask /v1/auth/token for another one")
+		if key != nil {
+			r = r.by(key, nil, DeniedConnect, kindKey, key.id)
+		}
+		return nil, r
 	}
-	key := c.principals[claims.KeyID]
 	if key == nil {
 		return nil, refuse(CodeTokenInvalid, "the API key that the token was made from is gone")
 	}

@@ -49,18 +49,19 @@ func (p *Principal) In(namespaceID string, remote netip.Addr) (*View, error) {
 	}
 	if found == nil {
 		if namespaceID != "" {
-			return nil, refuse(CodeNamespaceMismatch, "namespace %.64q is not one of the API key %s: leave the namespace out or use the key's own", namespaceID, p.id)
+			return nil, refuse(CodeNamespaceMismatch, "namespace %.64q is not one of the API key %s: leave the namespace out or use the key's own", namespaceID, p.id).
+				by(p, nil, DeniedConnect, "namespace", namespaceID)
 		}
-		return nil, refuse(CodePermissionDenied, "the API key %s reaches no namespace", p.id)
+		return nil, refuse(CodePermissionDenied, "the API key %s reaches no namespace", p.id).by(p, nil, DeniedConnect, "namespace", "")
 	}
 	if err := found.open(); err != nil {
-		return nil, err
+		return nil, err.by(p, found, DeniedConnect, "namespace", found.id)
 	}
 	return &View{p: p, ns: found, remote: remote}, nil
 }
 
 // open refuses everybody once the namespace is gone or its tenant suspended.
-func (ns *namespace) open() error {
+func (ns *namespace) open() *Refusal {
 	policy := ns.policy.Load()
 	if policy == nil {
 		return refuse(CodeNamespaceMismatch, "namespace %s was deleted", ns.id)
@@ -156,10 +157,11 @@ func (v *View) allow(kind kind, bare string, op Operation) error {
 }
 
 func (v *View) denied(kind kind, bare string, op Operation, r *rule) error {
+	out := refuse(CodePermissionDenied, "the API key %s has no %s permission on %s %s", v.p.id, op, kind, bare)
 	if r != nil {
-		return refuse(CodePermissionDenied, "the rule %s denies the API key %s the permission %s on %s %s", r.id, v.p.id, op, kind, bare)
+		out = refuse(CodePermissionDenied, "the rule %s denies the API key %s the permission %s on %s %s", r.id, v.p.id, op, kind, bare)
 	}
-	return refuse(CodePermissionDenied, "the API key %s has no %s permission on %s %s", v.p.id, op, kind, bare)
+	return out.by(v.p, v.ns, deniedOperations[op], kind.String(), bare)
 }
 
 // decide also returns the rule that decided, nil when it was a scope or nothing
@@ -197,7 +199,7 @@ func (v *View) Still() error {
 		return errUnauthenticated()
 	}
 	if err := v.ns.open(); err != nil {
-		return err
+		return err.by(v.p, v.ns, DeniedConnect, "namespace", v.ns.id)
 	}
 	for _, g := range v.granted[:v.grants] {
 		if ok, r := v.decide(g.kind, g.name, g.op); !ok {
@@ -264,7 +266,7 @@ func (v *View) strip(kind, whole, name string) (string, error) {
 		return name, nil
 	}
 	if ns != v.ns.id {
-		return "", refuse(CodeNamespaceMismatch, "%s %.120q names a namespace that is not the API key's", kind, whole)
+		return "", refuse(CodeNamespaceMismatch, "%s %.120q names a namespace that is not the API key's", kind, whole).by(v.p, v.ns, DeniedConnect, "namespace", ns)
 	}
 	v.prefixed = true
 	return bare, nil

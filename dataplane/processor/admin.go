@@ -403,3 +403,15 @@ func (p *Processor) ackUsage(r *request) (*wire.Frame, error) {
 	}
 	return r.ok(), nil
 }
+
+// pullDenials tells what was denied, and forgets what the caller acknowledges.
+func (p *Processor) pullDenials(r *request) (*wire.Frame, error) {
+	report, signature, err := p.policy.Denials(r.ext["ack"])
+	if err != nil {
+		return nil, err
+	}
+	resp := r.ok()
+	resp.Ext.Add("signature", signature)
+	resp.Body = report
+	return resp, nil
+}

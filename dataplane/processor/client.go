@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -188,8 +189,11 @@ func (p *Processor) heartbeat(r *request) (*wire.Frame, error) {
 	}
 	var firstErr error
 	keep := func(err error) {
+		var refusal *policy.Refusal
 		if firstErr == nil {
 			firstErr = err
+		} else if errors.As(err, &refusal) { // the answer holds one, the log holds all
+			p.denied(r, refusal)
 		}
 	}
 	var producers []string

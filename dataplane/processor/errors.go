@@ -35,7 +35,7 @@ func (p *Processor) refuse(r *request, err error) *wire.Frame {
 	var field *wire.FieldError
 	switch {
 	case errors.As(err, &refusal):
-		p.refused(refusal.Code)
+		p.denied(r, refusal)
 		return r.f.Reply(RefusalCode(refusal.Code), refusal.WithRequestID(r.id).Error())
 	case errors.As(err, &core):
 		if core.Code == broker.CodeInternal {
@@ -51,6 +51,12 @@ func (p *Processor) refuse(r *request, err error) *wire.Frame {
 	}
 	p.log.Error("request failed", "code", r.f.Code, "request_id", r.id, "err", err)
 	return p.reply(r, wire.SystemError, "internal", "internal error", "")
+}
+
+// denied counts a refusal, and tells the tenant of it if it is one of a right.
+func (p *Processor) denied(r *request, refusal *policy.Refusal) {
+	p.refused(refusal.Code)
+	p.policy.Denied(refusal, r.conn.RemoteAddr().Addr(), r.id)
 }
 
 // textOf adds the names to blame as the caller knows them.

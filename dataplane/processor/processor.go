@@ -144,6 +144,7 @@ func New(deps Deps) *Processor {
 		wire.GetPolicyStatus: {serve: p.policyStatus, system: true},
 		wire.PullUsage:       {serve: p.pullUsage, system: true},
 		wire.AckUsage:        {serve: p.ackUsage, system: true},
+		wire.PullDenials:     {serve: p.pullDenials, system: true},
 	}
 	p.policy.OnChange(func() {
 		select {
@@ -181,7 +182,7 @@ func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame)
 		return p.reply(r, wire.RequestCodeNotSupported, "request_not_supported", fmt.Sprintf("request code %d is not supported", f.Code), "")
 	}
 	if rt.system && !principal.System() {
-		return p.reply(r, wire.NoPermission, policy.CodePermissionDenied, fmt.Sprintf("request code %d is for operators: use the console, the API or Terraform", f.Code), "")
+		return p.refuse(r, principal.RefuseRequest(strconv.Itoa(int(f.Code)), fmt.Sprintf("request code %d is for operators: use the console, the API or Terraform", f.Code)))
 	}
 	if n := len(f.Body); n > maxControlBody && !rt.sends && !principal.System() {
 		return p.reply(r, wire.InvalidParameter, "body_too_large", fmt.Sprintf("a request of code %d has a body of %d bytes", f.Code, n), strconv.Itoa(maxControlBody)+" bytes")

@@ -111,6 +111,11 @@ func (c *call) in(resources ...*v2.Resource) error {
 			continue
 		}
 		if named != "" {
+			for _, one := range []string{named, ns} {
+				if _, err := c.p.In(one, c.remote.Addr()); err != nil {
+					return err
+				}
+			}
 			return &policy.Refusal{Code: policy.CodeNamespaceMismatch, Text: fmt.Sprintf("the request names two namespaces, %.64q and %.64q", named, ns)}
 		}
 		named = ns

@@ -75,6 +75,7 @@ func (c *call) status(err error) *v2.Status {
 		c.f.log.Error("call failed", "action", c.action, "request_id", c.id, "err", err)
 	}
 	c.f.refused(r.Code)
+	c.f.policy.Denied(r, c.remote.Addr(), c.id)
 	return &v2.Status{Code: code, Message: r.WithRequestID(c.id).Error()}
 }
 

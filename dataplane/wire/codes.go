@@ -94,6 +94,7 @@ const (
 	GetPolicyStatus int32 = 30002
 	PullUsage       int32 = 30010
 	AckUsage        int32 = 30011
+	PullDenials     int32 = 30012 // ext field "ack": id of the report that is stored
 )
 
 // Response codes.

@@ -33,7 +33,7 @@ var ours = map[string][]string{
 	"controlplane/cache":      {"internal/errs"},
 	"internal/sqldb":          {"internal/errs"},
 	"internal/sqldb/dbtest":   {"internal/sqldb", "migrations"},
-	"dataplane/policy":        nil,
+	"dataplane/policy":        {"internal/tally"},
 	"dataplane/remoting":      {"dataplane/wire"},
 	"dataplane/commitlog":     {"dataplane/message", "dataplane/vfs"},
 	"dataplane/queuelog":      {"dataplane/message", "dataplane/vfs"},
@@ -58,6 +58,7 @@ var ours = map[string][]string{
 	"controlplane/federation": {"controlplane/auth", "controlplane/oidc", "internal/errs", "tenant"},
 	"controlplane/fleet":      {"controlplane/catalog", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
 	"controlplane/messages":   {"controlplane/catalog", "dataplane/message", "dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/errs", "tenant"},
+	"controlplane/denials":    {"controlplane/controldb", "dataplane/policy", "internal/tally", "tenant"},
 	"controlplane/jobs":       {"internal/errs"},
 	"controlplane/apiclient":  {"controlplane/api"},
 	"controlplane/httpapi":    {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/federation", "controlplane/mail", "internal/auditchain", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -233,11 +234,16 @@ func get(ctx context.Context, client *http.Client, url string, k issuedKey) erro
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: status %d", url, resp.StatusCode)
+		err = fmt.Errorf("GET %s: status %d", url, resp.StatusCode)
 	}
-	return nil
+	return errors.Join(err, drain(resp.Body))
+}
+
+// drain reads a body to its end, so that its connection is used again.
+func drain(body io.ReadCloser) error {
+	_, err := io.Copy(io.Discard, body)
+	return errors.Join(err, body.Close())
 }
 
 const (
@@ -321,5 +327,5 @@ func signIn(ctx context.Context, client *http.Client, base, email, password stri
 	if err != nil {
 		return 0, err
 	}
-	return resp.StatusCode, resp.Body.Close()
+	return resp.StatusCode, drain(resp.Body)
 }

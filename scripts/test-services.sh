@@ -40,9 +40,9 @@ if [ -n "$missing" ]; then
 		echo "test-services: install these packages first:$missing" >&2
 		exit 2
 	fi
-	quietly apt-get update
+	quietly apt-get -o DPkg::Lock::Timeout=300 update
 	# shellcheck disable=SC2086
-	quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+	quietly env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
 fi
 
 if want terraform && [ -z "${TF_ACC_TERRAFORM_PATH:-}" ]; then

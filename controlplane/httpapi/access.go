@@ -43,14 +43,10 @@ func (s *server) rulesAllowOne(ctx context.Context, c *call, kind tenant.Resourc
 		return s.decide(ctx, c, kind, name, op)
 	}
 	f := fact("rules", c.tenantID(), c.gin.Param("ns"), string(kind), name, string(op), c.principal.ID, c.principal.KeyID, c.addr.String())
-	_, epoch, ok := s.recent.get(f, s.d.Now())
-	if ok {
-		return nil
-	}
-	err := s.decide(ctx, c, kind, name, op)
-	if err == nil {
-		s.recent.put(f, epoch, true, s.d.Now())
-	}
+	_, err := know(ctx, &s.recent, f, func(ctx context.Context) (bool, error) {
+		err := s.decide(ctx, c, kind, name, op)
+		return err == nil, err
+	})
 	return err
 }
 

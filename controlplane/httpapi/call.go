@@ -27,6 +27,7 @@ type call struct {
 	basicKey  string
 
 	site   auth.Site // that a browser would be at
+	leave  func()    // ends its turn; nil: it has none, or none any more
 	target audited
 }
 
@@ -57,6 +58,14 @@ func (c *call) tenantID() tenant.ID { return c.principal.TenantID }
 
 func (c *call) touches(kind, id string, namespaceID tenant.ID) {
 	c.target = audited{kind: kind, id: id, namespaceID: namespaceID}
+}
+
+// endTurn may be called more than once.
+func (c *call) endTurn() {
+	if c.leave != nil {
+		c.leave()
+		c.leave = nil
+	}
 }
 
 func (c *call) device() auth.Device {

@@ -163,6 +163,7 @@ type server struct {
 	pageKey []byte
 
 	recent    recent // of callers that read
+	lookups   *turns // reads of the database, by network
 	answers   *turns // answers with messages, until they are written
 	reads     *turns // reads of messages
 	tails     *share // open tails
@@ -209,6 +210,8 @@ func build(d Deps) (*server, *gin.Engine, error) {
 		d.Observe = func(string, int, time.Duration) {}
 	}
 	s := &server{d: d, pageKey: d.Sealer.Derive("page tokens"),
+		recent:    recent{now: d.Now},
+		lookups:   newTurns("lookups", lookupsTotal, lookupsTotal+1, lookupsLine, lookupsPatience),
 		answers:   newTurns("message_reads", answersTotal, answersEach, answersLine, answersPatience),
 		reads:     newTurns("message_reads", readsTotal, readsEach, answersLine, answersPatience),
 		tails:     newShare("tails", tailsTotal, tailsEach),
@@ -235,7 +238,7 @@ func build(d Deps) (*server, *gin.Engine, error) {
 	engine.NoRoute(s.noRoute)
 	engine.NoMethod(s.noMethod)
 	routes := engine.Group("/", s.admit)
-	strict := NewStrictHandlerWithOptions(s, nil, StrictGinServerOptions{
+	strict := NewStrictHandlerWithOptions(s, []StrictMiddlewareFunc{answerOutOfTurn}, StrictGinServerOptions{
 		RequestErrorHandlerFunc:  func(c *gin.Context, err error) { s.fail(c, badBody(err)) },
 		HandlerErrorFunc:         s.refuse,
 		ResponseErrorHandlerFunc: s.unwritten,

@@ -48,6 +48,7 @@ func (s *server) begin(c *gin.Context) {
 	if ca.op != nil {
 		h.Set("Cache-Control", "no-store")
 	}
+	defer ca.endTurn()
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // a sentinel value, never wrapped
@@ -93,6 +94,12 @@ func (s *server) admitCall(c *gin.Context, ca *call) error {
 		return errs.Field("query", "the query has %d bytes; at most %d", len(c.Request.URL.RawQuery), maxQuery)
 	}
 	ctx := c.Request.Context()
+	if ca.op.lookup {
+		var err error
+		if ca.leave, err = s.lookups.enter(ctx, network(ca.addr)); err != nil {
+			return err
+		}
+	}
 	var authErr error
 	if ca.op.permission != auth.PermissionPublic {
 		ca.principal, authErr = s.identify(c, ca)
@@ -162,17 +169,9 @@ func (s *server) identify(c *gin.Context, ca *call) (*auth.Principal, error) {
 
 // identifyReader is AuthenticateKey for a request that changes nothing; see recent.
 func (s *server) identifyReader(ctx context.Context, id, secret string, ca *call) (*auth.Principal, error) {
-	now := s.d.Now()
-	f := fact("principal", id, secret, ca.addr.String())
-	known, epoch, ok := s.recent.get(f, now)
-	if ok {
-		return known.(*auth.Principal), nil
-	}
-	p, err := s.d.Auth.AuthenticateKey(ctx, id, secret, ca.addr)
-	if err == nil {
-		s.recent.put(f, epoch, p, now)
-	}
-	return p, err
+	return know(ctx, &s.recent, fact("principal", id, secret, ca.addr.String()), func(ctx context.Context) (*auth.Principal, error) {
+		return s.d.Auth.AuthenticateKey(ctx, id, secret, ca.addr)
+	})
 }
 
 func rateHeaders(c *gin.Context, name string, r cache.Rate, d cache.Decision) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sort"
 	"strconv"
 	"strings"
@@ -29,9 +30,13 @@ type operation struct {
 	withoutMFA bool // for people who must enrol a second factor first
 	openQuery  bool // others than we add parameters: unknown ones are ignored
 	oauth      bool // its body is a form and its errors are OAuth's
+	lookup     bool // it reads the database alone, for a known caller, and ends soon
 	route      *routers.Route
 	query      map[string]bool // names of its query parameters
 }
+
+// asksBrokers are reads of more than the database.
+var asksBrokers = map[string]bool{"listMessages": true, "getGroupLag": true}
 
 // ginPath writes a path of the contract as gin does.
 func ginPath(path string) string {
@@ -58,6 +63,9 @@ func readOperations() (map[string]*operation, error) {
 			o.openQuery, _ = op.Extensions["x-open-query"].(bool)
 			o.oauth = op.RequestBody != nil && op.RequestBody.Value.Content.Get("application/x-www-form-urlencoded") != nil
 			o.stepUp, _ = op.Extensions["x-step-up"].(bool)
+			answer := op.Responses.Status(http.StatusOK)
+			o.lookup = method == http.MethodGet && o.permission != auth.PermissionPublic && !asksBrokers[o.id] &&
+				answer != nil && answer.Value.Content.Get("application/json") != nil
 			for _, p := range op.Parameters {
 				if p.Value.In == openapi3.ParameterInQuery {
 					o.query[p.Value.Name] = true

@@ -1,7 +1,12 @@
 package httpapi
 
 import (
+	"context"
+	"crypto/sha256"
+	"errors"
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,32 +56,147 @@ func TestRecent_isForgottenInTime(t *testing.T) {
 	})
 }
 
-// What was found out while something changed is not remembered.
-func TestRecent_putAfterForget(t *testing.T) {
-	var r recent
-	now := time.Unix(0, 0)
+// What was found out while something changed is for those who asked before.
+func TestRecent_forgetWhileFinding(t *testing.T) {
+	r, clock := newRecent()
+	answers := make(chan int)
+	find := func(context.Context) (int, error) { return <-answers, nil }
 	f := fact("a", "b")
-	_, epoch, _ := r.get(f, now)
+	before := asking(t, r, f, find)
 	r.forget()
-	r.put(f, epoch, 1, now)
-	if _, _, ok := r.get(f, now); ok {
-		t.Error("an answer from before the change is remembered")
+	after := asking(t, r, f, find)
+	answers <- 1
+	answers <- 2
+	if a, b := <-before, <-after; a == b {
+		t.Errorf("both got %d: the second took an answer from before the change", a)
 	}
-	_, epoch, _ = r.get(f, now)
-	r.put(f, epoch, 2, now)
-	if v, _, ok := r.get(f, now.Add(recently)); !ok || v != 2 {
-		t.Errorf("got %v %v", v, ok)
+	clock.add(recently)
+	if v, err := know(t.Context(), r, f, func(context.Context) (int, error) { return 3, nil }); err != nil || v == 3 {
+		t.Errorf("got %d %v: nothing is remembered", v, err)
 	}
-	if _, _, ok := r.get(f, now.Add(recently+1)); ok {
-		t.Error("it is remembered for too long")
+}
+
+// However many ask at the same time, one of them finds out; a steady reader
+// has answers that are never older than recently and never waits.
+func TestRecent_oneFindsOut(t *testing.T) {
+	r, clock := newRecent()
+	f := fact("a")
+	var found atomic.Int64
+	gate := make(chan struct{})
+	find := func(context.Context) (int64, error) { <-gate; return found.Add(1), nil }
+	const askers = 50
+	var all []<-chan int64
+	for range askers {
+		all = append(all, asking(t, r, f, find))
 	}
+	close(gate)
+	for _, c := range all {
+		if v := <-c; v != 1 {
+			t.Fatalf("got %d, want the first answer", v)
+		}
+	}
+	if n := found.Load(); n != 1 {
+		t.Errorf("%d of %d found out", n, askers)
+	}
+
+	clock.add(renewAfter + 1)
+	gate = make(chan struct{})
+	if v, err := know(t.Context(), r, f, find); v != 1 || err != nil {
+		t.Errorf("got %d %v, want what is remembered while it is renewed", v, err)
+	}
+	clock.add(recently)
+	late := asking(t, r, f, find)
+	close(gate)
+	if v := <-late; v != 2 {
+		t.Errorf("got %d, want what was being found out", v)
+	}
+}
+
+// A refusal is not remembered, and ends what was.
+func TestRecent_refusal(t *testing.T) {
+	r, clock := newRecent()
+	f := fact("a")
+	yes := func(context.Context) (bool, error) { return true, nil }
+	no := func(context.Context) (bool, error) { return false, errors.New("refused") }
+	if _, err := know(t.Context(), r, f, no); err == nil {
+		t.Error("a refusal is no error")
+	}
+	if v, err := know(t.Context(), r, f, yes); !v || err != nil {
+		t.Errorf("got %v %v after a refusal", v, err)
+	}
+	clock.add(renewAfter + 1)
+	refused := make(chan struct{})
+	if v, err := know(t.Context(), r, f, func(context.Context) (bool, error) { defer close(refused); return false, errors.New("refused") }); !v || err != nil {
+		t.Errorf("got %v %v, want what is remembered", v, err)
+	}
+	<-refused
+	r.mu.Lock() // until the finding has put its answer down
+	a := r.known[f]
+	r.mu.Unlock()
+	if a != nil && a.finding != nil {
+		<-a.finding.done
+	}
+	if _, err := know(t.Context(), r, f, no); err == nil {
+		t.Error("what was remembered outlived a refusal")
+	}
+}
+
+// One who goes away does not take the answer from those who wait.
+func TestRecent_askerGoesAway(t *testing.T) {
+	r, _ := newRecent()
+	f := fact("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, gate := make(chan struct{}), make(chan struct{})
+	gone := make(chan error)
+	go func() {
+		_, err := know(ctx, r, f, func(ctx context.Context) (int, error) { close(begun); <-gate; return 1, ctx.Err() })
+		gone <- err
+	}()
+	<-begun
+	stays := asking(t, r, f, func(context.Context) (int, error) { return 2, nil })
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(gate)
+	if v := <-stays; v != 1 {
+		t.Errorf("got %d, want the answer that was on its way", v)
+	}
+}
+
+func TestRecent_isBounded(t *testing.T) {
 	if fact("ab", "c") == fact("a", "bc") {
 		t.Error("two facts share a name")
 	}
+	r, _ := newRecent()
 	for i := range maxRecent + 10 {
-		r.put(fact(string(rune(i))), epoch, i, now)
+		_, err := know(t.Context(), r, fact(strconv.Itoa(i)), func(context.Context) (int, error) { return i, nil })
+		check(t, err)
 	}
 	if len(r.known) > maxRecent {
 		t.Errorf("%d are remembered", len(r.known))
 	}
+}
+
+func newRecent() (*recent, *clock) {
+	clock := &clock{t: time.Unix(1, 0)}
+	return &recent{now: clock.now}, clock
+}
+
+// asking asks in a goroutine and returns once the question has been put.
+func asking[T any](t *testing.T, r *recent, f [sha256.Size]byte, find func(context.Context) (T, error)) <-chan T {
+	t.Helper()
+	put, got := make(chan struct{}), make(chan T, 1)
+	go func() {
+		_, fl := r.get(f, func() (any, error) { return find(t.Context()) })
+		close(put)
+		if fl == nil {
+			t.Error("it was known")
+			return
+		}
+		<-fl.done
+		got <- fl.value.(T)
+	}()
+	<-put
+	return got
 }

@@ -6,7 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/sluicemq/sluice/tenant"
+)
+
+// Reads of the database at the same time: more would only wait for its
+// connections, and those who wait longer than their clients do make everybody
+// wait. Refused early, they come again; see fullPause. A network has no bound of
+// its own beside the line: when several wait, each gets its share.
+const (
+	lookupsTotal    = 64
+	lookupsLine     = 512
+	lookupsPatience = 2 * time.Second
 )
 
 // turns bounds how many callers do a costly thing at the same time: total in
@@ -145,4 +157,14 @@ func (t *turns) refusal(tenantID tenant.ID, of *tenantTurns) error {
 		return processFull(t.quota)
 	}
 	return tenantFull(t.quota, tenantID, int64(t.each), int64(of.running))
+}
+
+// answerOutOfTurn ends a call's turn before its answer is written, which can
+// take as long as its reader likes.
+func answerOutOfTurn(f StrictHandlerFunc, _ string) StrictHandlerFunc {
+	return func(gc *gin.Context, request any) (any, error) {
+		c, _ := enter(gc)
+		defer c.endTurn()
+		return f(gc, request)
+	}
 }

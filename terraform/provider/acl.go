@@ -8,9 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/oapi-codegen/nullable"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
@@ -44,6 +42,8 @@ type aclModel struct {
 	Timeouts timeouts.Value `tfsdk:"timeouts"`
 }
 
+func (f aclFields) what() string { return "rule " + f.ID.ValueString() }
+
 func (f *aclFields) set(v api.Acl) {
 	*f = aclFields{
 		ID: types.StringValue(v.Id), NamespaceID: types.StringValue(v.NamespaceId), Effect: types.StringValue(string(v.Effect)),
@@ -73,11 +73,8 @@ func (r *aclResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp
 				MarkdownDescription: "Names that the rule is about: one name, or a prefix with a `*` at the end."},
 			"operations": schema.SetAttribute{ElementType: types.StringType, Required: true, Validators: contract("AclCreate", "operations").sets(),
 				MarkdownDescription: "`PUB` send; `SUB` receive and commit; `MANAGE` create, change and delete over the message protocols; `DESCRIBE` look."},
-			"cidrs": schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
-				Default: setdefault.StaticValue(setValue([]string{})), Validators: contract("AclCreate", "cidrs").sets(),
-				MarkdownDescription: contract("AclCreate", "cidrs").Description},
-			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
-				MarkdownDescription: "When the rule ends, such as `2027-01-31T00:00:00Z`. Left out: never."},
+			"cidrs":       networksAttribute(contract("AclCreate", "cidrs")),
+			"expires_at":  endAttribute("When the rule ends, such as `2027-01-31T00:00:00Z`. Left out: never."),
 			"description": descriptionAttribute(),
 			"created_at":  computedString("When it was created."),
 			"timeouts":    timeoutsAttribute(ctx),
@@ -135,24 +132,9 @@ func (r *aclResource) status(ns, id string) func(context.Context) (api.ResourceS
 }
 
 func (r *aclResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state aclModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "rule " + state.ID.ValueString()
-	v, err := apiclient.OK(r.client.GetAclWithResponse(ctx, state.NamespaceID.ValueString(), state.ID.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(v)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m aclModel) (api.Acl, error) {
+		return apiclient.OK(r.client.GetAclWithResponse(ctx, m.NamespaceID.ValueString(), m.ID.ValueString()))
+	}, func(m *aclModel, v api.Acl) { m.set(v) })
 }
 
 func (r *aclResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -195,7 +177,7 @@ func aclChanges(ctx context.Context, plan, state aclModel, diags *diag.Diagnosti
 	if !plan.Operations.Equal(state.Operations) {
 		body.Operations, any = ptr(setOf[api.KeyPermission](ctx, plan.Operations, diags)), true
 	}
-	if !plan.CIDRs.Equal(state.CIDRs) {
+	if !sameNetworks(plan.CIDRs, state.CIDRs) {
 		body.Cidrs, any = ptr(setOf[api.Cidr](ctx, plan.CIDRs, diags)), true
 	}
 	if !plan.ExpiresAt.sameAs(state.ExpiresAt) {
@@ -204,29 +186,10 @@ func aclChanges(ctx context.Context, plan, state aclModel, diags *diag.Diagnosti
 	return body, any
 }
 
-// endOf is an end for an update: null takes it away.
-func endOf(v notationValue, diags *diag.Diagnostics) nullable.Nullable[api.Timestamp] {
-	if t := timeOf(v, diags); t != nil {
-		return nullable.NewNullableWithValue(*t)
-	}
-	return nullable.NewNullNullable[api.Timestamp]()
-}
-
 func (r *aclResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state aclModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	limit, diags := state.Timeouts.Delete(ctx, defaultTimeout)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	id := state.ID.ValueString()
-	err := apiclient.Done(r.client.DeleteAclWithResponse(ctx, state.NamespaceID.ValueString(), id, &api.DeleteAclParams{Wait: r.wait()}))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete rule "+id, err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m aclModel) error {
+		return apiclient.Done(r.client.DeleteAclWithResponse(ctx, m.NamespaceID.ValueString(), m.ID.ValueString(), &api.DeleteAclParams{Wait: r.wait()}))
+	})
 }
 
 func (r *aclResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

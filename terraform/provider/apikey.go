@@ -2,9 +2,6 @@ package provider
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -47,97 +44,18 @@ type apiKeyModel struct {
 	Timeouts        timeouts.Value `tfsdk:"timeouts"`
 }
 
-type scopeModel struct {
-	NamespaceID types.String  `tfsdk:"namespace_id"`
-	Permissions types.Set     `tfsdk:"permissions"`
-	Topics      types.Set     `tfsdk:"topics"`
-	Groups      types.Set     `tfsdk:"groups"`
-	CIDRs       types.Set     `tfsdk:"cidrs"`
-	ExpiresAt   notationValue `tfsdk:"expires_at"`
-}
-
-// everything is the pattern that matches all names.
-const everything = "*"
+func (f apiKeyFields) what() string { return "API key " + f.ID.ValueString() }
 
 func (f *apiKeyFields) set(k api.ApiKey) {
-	scopes := alignScopes(k.Scopes, f.Scope)
 	*f = apiKeyFields{
 		ID: types.StringValue(k.Id), KeyID: types.StringValue(k.Id), OwnerID: types.StringValue(k.OwnerId), Name: types.StringValue(k.Name),
-		Description: types.StringValue(k.Description), Scope: scopes, AllowedCIDRs: cidrsValue(k.AllowedCidrs, f.AllowedCIDRs),
+		Description: types.StringValue(k.Description), Scope: scopesValue(k.Scopes, f.Scope), AllowedCIDRs: cidrsValue(k.AllowedCidrs, f.AllowedCIDRs),
 		ControlRole: types.StringNull(), ExpiresAt: timeValue(k.ExpiresAt), Disabled: types.BoolValue(k.Disabled),
 		Hint: types.StringValue(k.Hint), CreatedAt: types.StringValue(k.CreatedAt.String()),
 	}
 	if k.ControlRole != nil {
 		f.ControlRole = types.StringValue(string(*k.ControlRole))
 	}
-}
-
-// alignScopes keeps the order in which the configuration lists the
-// namespaces; the order of the server's answer means nothing.
-func alignScopes(scopes []api.ApiKeyScope, before []scopeModel) []scopeModel {
-	place := make(map[string]int, len(before))
-	for i, s := range before {
-		place[s.NamespaceID.ValueString()] = i
-	}
-	at := func(s api.ApiKeyScope) int {
-		if i, ok := place[s.NamespaceId]; ok {
-			return i
-		}
-		return len(before)
-	}
-	scopes = slices.Clone(scopes)
-	slices.SortStableFunc(scopes, func(a, b api.ApiKeyScope) int { return at(a) - at(b) })
-	out := make([]scopeModel, len(scopes))
-	for i, s := range scopes {
-		out[i] = scopeModel{NamespaceID: types.StringValue(s.NamespaceId), Permissions: setValue(s.Permissions),
-			Topics: patterns(s.Topics), Groups: patterns(s.Groups), CIDRs: cidrSet(s.Cidrs), ExpiresAt: timeValue(s.ExpiresAt)}
-	}
-	return out
-}
-
-func patterns(in *[]api.NamePattern) types.Set {
-	if in == nil || len(*in) == 0 {
-		return setValue([]string{everything})
-	}
-	return setValue(*in)
-}
-
-func cidrSet(in *[]api.Cidr) types.Set {
-	if in == nil {
-		return setValue([]string{})
-	}
-	return setValue(*in)
-}
-
-func scopesOf(ctx context.Context, in []scopeModel, diags *diag.Diagnostics) *[]api.ApiKeyScope {
-	out := make([]api.ApiKeyScope, len(in))
-	for i, s := range in {
-		topics, groups := setOf[string](ctx, s.Topics, diags), setOf[string](ctx, s.Groups, diags)
-		cidrs := setOf[api.Cidr](ctx, s.CIDRs, diags)
-		out[i] = api.ApiKeyScope{NamespaceId: s.NamespaceID.ValueString(),
-			Permissions: setOf[api.KeyPermission](ctx, s.Permissions, diags), Topics: &topics, Groups: &groups, Cidrs: &cidrs,
-			ExpiresAt: timeOf(s.ExpiresAt, diags)}
-	}
-	return &out
-}
-
-func sameScopes(a, b []scopeModel) bool {
-	return slices.EqualFunc(a, b, func(x, y scopeModel) bool {
-		return x.NamespaceID.Equal(y.NamespaceID) && x.Permissions.Equal(y.Permissions) && x.Topics.Equal(y.Topics) && x.Groups.Equal(y.Groups) &&
-			x.CIDRs.Equal(y.CIDRs) && x.ExpiresAt.sameAs(y.ExpiresAt)
-	})
-}
-
-func timeOf(v notationValue, diags *diag.Diagnostics) *api.Time {
-	if v.IsNull() || v.IsUnknown() {
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, v.ValueString())
-	if err != nil {
-		diags.AddError("Invalid timestamp", err.Error())
-		return nil
-	}
-	return ptr(api.NewTimestamp(t))
 }
 
 func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -206,24 +124,13 @@ func (r *apiKeyResource) status(id string) func(context.Context) (api.ResourceSt
 // Read never touches the secret: the server does not show it again. A revoked
 // key can never be used again, so it counts as gone.
 func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state apiKeyModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "API key " + state.ID.ValueString()
-	k, err := apiclient.OK(r.client.GetApiKeyWithResponse(ctx, state.ID.ValueString()))
-	switch {
-	case isNotFound(err), err == nil && k.State == api.ApiKeyStateRevoked:
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(k)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m apiKeyModel) (api.ApiKey, error) {
+		k, err := apiclient.OK(r.client.GetApiKeyWithResponse(ctx, m.ID.ValueString()))
+		if err == nil && k.State == api.ApiKeyStateRevoked {
+			err = errGone
+		}
+		return k, err
+	}, func(m *apiKeyModel, k api.ApiKey) { m.set(k) })
 }
 
 func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -271,17 +178,12 @@ func apiKeyChanges(ctx context.Context, plan, state apiKeyModel, diags *diag.Dia
 	if !sameScopes(plan.Scope, state.Scope) {
 		body.Scopes, any = scopesOf(ctx, plan.Scope, diags), true
 	}
-	if !plan.AllowedCIDRs.Equal(state.AllowedCIDRs) {
+	if !sameNetworks(plan.AllowedCIDRs, state.AllowedCIDRs) {
 		cidrs := setOf[api.Cidr](ctx, plan.AllowedCIDRs, diags)
 		body.AllowedCidrs, any = &cidrs, true
 	}
 	if !plan.ExpiresAt.sameAs(state.ExpiresAt) {
-		any = true
-		if t := timeOf(plan.ExpiresAt, diags); t != nil {
-			body.ExpiresAt = nullable.NewNullableWithValue(*t)
-		} else {
-			body.ExpiresAt = nullable.NewNullNullable[api.Timestamp]()
-		}
+		body.ExpiresAt, any = endOf(plan.ExpiresAt, diags), true
 	}
 	return body, any
 }
@@ -289,36 +191,22 @@ func apiKeyChanges(ctx context.Context, plan, state apiKeyModel, diags *diag.Dia
 // Delete deletes the key at once, or lets it run out after the grace period,
 // so that clients can move over to the key that takes its place.
 func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state apiKeyModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	limit, diags := state.Timeouts.Delete(ctx, defaultTimeout)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	id := state.ID.ValueString()
-	grace, err := int64(0), error(nil)
-	if text := known(state.GracePeriod.StringValue); text != nil {
-		if grace, err = parseDuration(*text); err != nil {
-			resp.Diagnostics.AddError("Invalid grace_period", err.Error())
-			return
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m apiKeyModel) error {
+		id, grace := m.ID.ValueString(), durationOf(m.GracePeriod)
+		if grace == 0 {
+			return apiclient.Done(r.client.DeleteApiKeyWithResponse(ctx, id, &api.DeleteApiKeyParams{Wait: r.wait()}))
 		}
-	}
-	if grace == 0 {
-		err = apiclient.Done(r.client.DeleteApiKeyWithResponse(ctx, id, &api.DeleteApiKeyParams{Wait: r.wait()}))
-	} else {
-		end := r.now().Add(time.Duration(grace) * time.Millisecond)
-		if known := timeOf(state.ExpiresAt, &resp.Diagnostics); known != nil && known.Before(end) {
-			return // it runs out earlier by itself
+		end := r.now().Add(grace)
+		if known := timeOf(m.ExpiresAt, &resp.Diagnostics); known != nil && known.Before(end) {
+			return nil // it runs out earlier by itself
 		}
-		_, err = apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: r.wait()},
+		_, err := apiclient.OK(r.client.UpdateApiKeyWithResponse(ctx, id, &api.UpdateApiKeyParams{Wait: r.wait()},
 			api.ApiKeyUpdate{ExpiresAt: nullable.NewNullableWithValue(api.NewTimestamp(end))}))
-	}
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, fmt.Sprintf("Could not delete API key %s", id), err)
-	}
+		if apiclient.Is(err, "key_age") {
+			return nil // the tenant ends it earlier
+		}
+		return err
+	})
 }
 
 // importedKey is true in the private state of a key whose keepers are not

@@ -3,23 +3,16 @@ package provider
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/mapplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
 // defaultKeyName names a key whose configuration gives it no name.
 const defaultKeyName = "terraform"
-
-var scopeTypes = map[string]attr.Type{"namespace_id": types.StringType, "permissions": types.SetType{ElemType: types.StringType},
-	"topics": types.SetType{ElemType: types.StringType}, "groups": types.SetType{ElemType: types.StringType},
-	"cidrs": types.SetType{ElemType: types.StringType}, "expires_at": timestamps.typ()}
 
 func apiKeySchema(ctx context.Context) schema.Schema {
 	return schema.Schema{
@@ -33,14 +26,11 @@ func apiKeySchema(ctx context.Context) schema.Schema {
 				MarkdownDescription: contract("OwnerId", "").Description + " Left out: the owner of the credential that Terraform uses. A change replaces the key."},
 			"name":        defaultedString(contract("DisplayName", ""), defaultKeyName, "Name for people. Default `terraform`."),
 			"description": descriptionAttribute(),
-			"scope":       scopeAttribute(),
+			"scope":       scopeAttribute(contract("ApiKeyCreate", "scopes"), "What the key may do; elements of one namespace differ in `cidrs` or `expires_at`. A key with scopes in several namespaces must name one when it connects."),
 			"control_role": schema.StringAttribute{Optional: true, PlanModifiers: replace(), Validators: contract("ControlRole", "").strings(),
 				MarkdownDescription: contract("ControlRole", "").Description + " `admin`, `developer`, `viewer` or `billing`. A change replaces the key."},
-			"allowed_cidrs": schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
-				Default: setdefault.StaticValue(setValue([]string{})), Validators: contract("ApiKeyCreate", "allowed_cidrs").sets(),
-				MarkdownDescription: contract("ApiKeyCreate", "allowed_cidrs").Description},
-			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
-				MarkdownDescription: "When the key stops working, such as `2027-01-31T00:00:00Z`. Left out: never."},
+			"allowed_cidrs": networksAttribute(contract("ApiKeyCreate", "allowed_cidrs")),
+			"expires_at":    endAttribute("When the key stops working, such as `2027-01-31T00:00:00Z`. Left out: never."),
 			"disabled": schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 				MarkdownDescription: contract("ApiKeyUpdate", "disabled").Description + " Default `false`."},
 			"rotation_keepers": schema.MapAttribute{ElementType: types.StringType, Optional: true,
@@ -59,30 +49,6 @@ func apiKeySchema(ctx context.Context) schema.Schema {
 			"timeouts":   timeoutsAttribute(ctx),
 		},
 	}
-}
-
-func scopeAttribute() schema.Attribute {
-	names := func(what string) schema.Attribute {
-		return schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
-			Default: setdefault.StaticValue(setValue([]string{everything})), Validators: contract("ApiKeyScope", what).sets(),
-			MarkdownDescription: "Names of " + what + " that the permissions hold for; a `*` at the end matches any rest. Default `[\"*\"]`."}
-	}
-	return schema.ListNestedAttribute{Optional: true, Computed: true, Validators: contract("ApiKeyCreate", "scopes").lists(),
-		Default:             listdefault.StaticValue(types.ListValueMust(types.ObjectType{AttrTypes: scopeTypes}, []attr.Value{})),
-		MarkdownDescription: "What the key may do; elements of one namespace differ in `cidrs` or `expires_at`. A key with scopes in several namespaces must name one when it connects.",
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"namespace_id": schema.StringAttribute{Required: true, Validators: contract("NamespaceId", "").strings(),
-				MarkdownDescription: "The namespace."},
-			"permissions": schema.SetAttribute{ElementType: types.StringType, Required: true, Validators: contract("ApiKeyScope", "permissions").sets(),
-				MarkdownDescription: "`PUB` send; `SUB` receive and commit; `MANAGE` create, change and delete over the message protocols; `DESCRIBE` look."},
-			"topics": names("topics"),
-			"groups": names("groups"),
-			"cidrs": schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true,
-				Default: setdefault.StaticValue(setValue([]string{})), Validators: contract("ApiKeyScope", "cidrs").sets(),
-				MarkdownDescription: contract("ApiKeyScope", "cidrs").Description},
-			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
-				MarkdownDescription: "When the scope ends. Left out: when the key does."},
-		}}}
 }
 
 const keepersRule = "replaces the key when a keeper changes"

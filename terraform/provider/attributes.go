@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -15,9 +17,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/mapdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/oapi-codegen/nullable"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 )
@@ -62,6 +66,17 @@ func defaultedBool(p *property) schema.BoolAttribute {
 func descriptionAttribute() schema.StringAttribute {
 	p := contract("Description", "")
 	return defaultedString(p, "", p.Description)
+}
+
+// networksAttribute is a set of addresses and networks, empty by default.
+func networksAttribute(p *property) schema.SetAttribute {
+	return schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true, PlanModifiers: []planmodifier.Set{likeStateNetworks{}},
+		Default: setdefault.StaticValue(setValue([]string{})), Validators: p.sets(), MarkdownDescription: p.Description}
+}
+
+// endAttribute is when something ends.
+func endAttribute(description string) schema.StringAttribute {
+	return schema.StringAttribute{Optional: true, CustomType: timestamps.typ(), PlanModifiers: timestamps.likeState(), MarkdownDescription: description}
 }
 
 func labelsAttribute() schema.MapAttribute {
@@ -197,10 +212,9 @@ func cidrsValue(got []api.Cidr, before types.Set) types.Set {
 	}
 	kept := map[string]bool{}
 	out := []string{}
-	for _, v := range before.Elements() {
-		text, ok := v.(types.String)
-		if n := network(text.ValueString()); ok && missing[n] {
-			kept[n], out = true, append(out, text.ValueString())
+	for _, text := range texts(before) {
+		if n := network(text); missing[n] {
+			kept[n], out = true, append(out, text)
 		}
 	}
 	for _, text := range got {
@@ -223,6 +237,31 @@ func network(text string) string {
 	return text
 }
 
+// sameNetworks reports whether two sets hold the same networks, however they
+// are written.
+func sameNetworks(a, b types.Set) bool {
+	networks := func(set types.Set) []string {
+		out := texts(set)
+		for i, text := range out {
+			out[i] = network(text)
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	return a.IsUnknown() == b.IsUnknown() && slices.Equal(networks(a), networks(b))
+}
+
+// texts are the elements of a set that are known.
+func texts(set types.Set) []string {
+	var out []string
+	for _, v := range set.Elements() {
+		if text, ok := v.(types.String); ok && !text.IsUnknown() {
+			out = append(out, text.ValueString())
+		}
+	}
+	return out
+}
+
 func setOf[T ~string](ctx context.Context, v types.Set, diags *diag.Diagnostics) []T {
 	texts := []string{}
 	diags.Append(v.ElementsAs(ctx, &texts, false)...)
@@ -231,6 +270,26 @@ func setOf[T ~string](ctx context.Context, v types.Set, diags *diag.Diagnostics)
 		out[i] = T(text)
 	}
 	return out
+}
+
+func timeOf(v notationValue, diags *diag.Diagnostics) *api.Time {
+	if v.IsNull() || v.IsUnknown() {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, v.ValueString())
+	if err != nil {
+		diags.AddError("Invalid timestamp", err.Error())
+		return nil
+	}
+	return ptr(api.NewTimestamp(t))
+}
+
+// endOf is an end for an update: null takes it away.
+func endOf(v notationValue, diags *diag.Diagnostics) nullable.Nullable[api.Timestamp] {
+	if t := timeOf(v, diags); t != nil {
+		return nullable.NewNullableWithValue(*t)
+	}
+	return nullable.NewNullNullable[api.Timestamp]()
 }
 
 func timeValue(t *api.Time) notationValue {

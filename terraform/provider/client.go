@@ -55,4 +55,7 @@ func asFailure(err error) (*apiclient.Error, bool) {
 	return f, errors.As(err, &f)
 }
 
-func isNotFound(err error) bool { return apiclient.NotFound(err) }
+// errGone stands for an object that is there and counts as gone.
+var errGone = errors.New("gone")
+
+func isNotFound(err error) bool { return apiclient.NotFound(err) || errors.Is(err, errGone) }

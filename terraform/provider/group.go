@@ -56,6 +56,8 @@ type deadLetterModel struct {
 	Topic   types.String `tfsdk:"topic"`
 }
 
+func (f groupFields) what() string { return "consumer group " + f.Name.ValueString() }
+
 func (f *groupFields) set(g api.Group) {
 	*f = groupFields{
 		ID: types.StringValue(g.Id), NamespaceID: types.StringValue(g.NamespaceId), Name: types.StringValue(g.Name),
@@ -166,24 +168,9 @@ func (r *groupResource) status(ns, name string) func(context.Context) (api.Resou
 }
 
 func (r *groupResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state groupModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "consumer group " + state.Name.ValueString()
-	g, err := apiclient.OK(r.client.GetGroupWithResponse(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(g)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m groupModel) (api.Group, error) {
+		return apiclient.OK(r.client.GetGroupWithResponse(ctx, m.NamespaceID.ValueString(), m.Name.ValueString()))
+	}, func(m *groupModel, v api.Group) { m.set(v) })
 }
 
 func (r *groupResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -238,20 +225,9 @@ func groupChanges(ctx context.Context, plan, state groupModel, diags *diag.Diagn
 }
 
 func (r *groupResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state groupModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	limit, diags := state.Timeouts.Delete(ctx, defaultTimeout)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	err := apiclient.Done(r.client.DeleteGroupWithResponse(ctx, ns, name, &api.DeleteGroupParams{Wait: r.wait()}))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete consumer group "+name, err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m groupModel) error {
+		return apiclient.Done(r.client.DeleteGroupWithResponse(ctx, m.NamespaceID.ValueString(), m.Name.ValueString(), &api.DeleteGroupParams{Wait: r.wait()}))
+	})
 }
 
 func (r *groupResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -50,6 +50,8 @@ type namespaceModel struct {
 
 var endpointTypes = map[string]attr.Type{"remoting": types.StringType, "grpc": types.StringType, "http": types.StringType}
 
+func (f namespaceFields) what() string { return "namespace " + f.ID.ValueString() }
+
 func (f *namespaceFields) set(n api.Namespace) {
 	*f = namespaceFields{
 		ID: types.StringValue(n.Id), Name: types.StringValue(n.Name), Region: types.StringValue(n.Region),
@@ -140,24 +142,9 @@ func (r *namespaceResource) importLine(ctx context.Context, name string) string 
 }
 
 func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state namespaceModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "namespace " + state.ID.ValueString()
-	n, err := apiclient.OK(r.client.GetNamespaceWithResponse(ctx, state.ID.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(n)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m namespaceModel) (api.Namespace, error) {
+		return apiclient.OK(r.client.GetNamespaceWithResponse(ctx, m.ID.ValueString()))
+	}, func(m *namespaceModel, v api.Namespace) { m.set(v) })
 }
 
 func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -194,20 +181,9 @@ func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateReque
 }
 
 func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state namespaceModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	limit, diags := state.Timeouts.Delete(ctx, defaultTimeout)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	id := state.ID.ValueString()
-	err := apiclient.Done(r.client.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{Wait: r.wait()}))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete namespace "+id, err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m namespaceModel) error {
+		return apiclient.Done(r.client.DeleteNamespaceWithResponse(ctx, m.ID.ValueString(), &api.DeleteNamespaceParams{Wait: r.wait()}))
+	})
 }
 
 func (r *namespaceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

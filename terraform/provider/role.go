@@ -26,6 +26,8 @@ type roleModel struct {
 	CreatedAt   types.String `tfsdk:"created_at"`
 }
 
+func (m roleModel) what() string { return "role " + m.Name.ValueString() }
+
 func (m *roleModel) set(v api.CustomRole) {
 	*m = roleModel{ID: types.StringValue(v.Id), Name: types.StringValue(v.Name), Description: types.StringValue(v.Description),
 		Permissions: setValue(v.Permissions), CreatedAt: types.StringValue(v.CreatedAt.String())}
@@ -69,24 +71,9 @@ func (r *roleResource) Create(ctx context.Context, req resource.CreateRequest, r
 }
 
 func (r *roleResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state roleModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "role " + state.ID.ValueString()
-	v, err := apiclient.OK(r.client.GetRoleWithResponse(ctx, state.ID.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(v)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m roleModel) (api.CustomRole, error) {
+		return apiclient.OK(r.client.GetRoleWithResponse(ctx, m.ID.ValueString()))
+	}, func(m *roleModel, v api.CustomRole) { m.set(v) })
 }
 
 func (r *roleResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -110,15 +97,9 @@ func (r *roleResource) Update(ctx context.Context, req resource.UpdateRequest, r
 }
 
 func (r *roleResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state roleModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	err := apiclient.Done(r.client.DeleteRoleWithResponse(ctx, state.ID.ValueString(), nil))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete role "+state.Name.ValueString(), err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m roleModel) error {
+		return apiclient.Done(r.client.DeleteRoleWithResponse(ctx, m.ID.ValueString(), nil))
+	})
 }
 
 func (r *roleResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -39,6 +39,8 @@ type bindingScope struct {
 	Pattern     types.String `tfsdk:"pattern"`
 }
 
+func (m bindingModel) what() string { return "role binding " + m.ID.ValueString() }
+
 func (m *bindingModel) set(v api.RoleBinding) {
 	*m = bindingModel{ID: types.StringValue(v.Id), PrincipalID: types.StringValue(v.PrincipalId), Role: types.StringValue(v.Role),
 		Scope: &bindingScope{Kind: types.StringValue(string(v.Scope.Kind)), NamespaceID: types.StringPointerValue(v.Scope.NamespaceId),
@@ -67,8 +69,7 @@ func (r *bindingResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 					"pattern": schema.StringAttribute{Optional: true, Validators: contract("RoleScope", "pattern").strings(),
 						MarkdownDescription: contract("RoleScope", "pattern").Description},
 				}},
-			"expires_at": schema.StringAttribute{Optional: true, CustomType: timestamps.typ(),
-				MarkdownDescription: "When the binding ends, such as `2027-01-31T00:00:00Z`. Left out: never."},
+			"expires_at": endAttribute("When the binding ends, such as `2027-01-31T00:00:00Z`. Left out: never."),
 			"created_by": computedString("Who made it."),
 			"created_at": computedString("When it was created."),
 		},
@@ -131,24 +132,9 @@ func (r *bindingResource) Create(ctx context.Context, req resource.CreateRequest
 }
 
 func (r *bindingResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state bindingModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "role binding " + state.ID.ValueString()
-	v, err := apiclient.OK(r.client.GetRoleBindingWithResponse(ctx, state.ID.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(v)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m bindingModel) (api.RoleBinding, error) {
+		return apiclient.OK(r.client.GetRoleBindingWithResponse(ctx, m.ID.ValueString()))
+	}, func(m *bindingModel, v api.RoleBinding) { m.set(v) })
 }
 
 // Update moves the end, the only thing that can change.
@@ -170,15 +156,9 @@ func (r *bindingResource) Update(ctx context.Context, req resource.UpdateRequest
 }
 
 func (r *bindingResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state bindingModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	err := apiclient.Done(r.client.DeleteRoleBindingWithResponse(ctx, state.ID.ValueString(), nil))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete role binding "+state.ID.ValueString(), err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m bindingModel) error {
+		return apiclient.Done(r.client.DeleteRoleBindingWithResponse(ctx, m.ID.ValueString(), nil))
+	})
 }
 
 func (r *bindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/attr/xattr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -46,6 +47,12 @@ func parseDuration(text string) (int64, error) {
 		sum += n * unit.Milliseconds()
 	}
 	return sum, nil
+}
+
+// durationOf is a length of time that was validated; 0 for none.
+func durationOf(v notationValue) time.Duration {
+	ms, _ := parseDuration(v.ValueString())
+	return time.Duration(ms) * time.Millisecond
 }
 
 // parseTimestamp returns milliseconds since 1970, which is what the API keeps.
@@ -149,5 +156,37 @@ func (v notationValue) ValidateAttribute(_ context.Context, req xattr.ValidateAt
 	}
 	if _, err := v.notation.value(v.ValueString()); err != nil {
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid "+v.notation.name, err.Error()+".")
+	}
+}
+
+// likeState is a plan modifier that leaves the text of the state where the
+// configuration only writes the same value in another way.
+type likeState struct{ *notation }
+
+func (n *notation) likeState() []planmodifier.String { return []planmodifier.String{likeState{n}} }
+
+const likeStateRule = "keeps what is there while the configuration means the same"
+
+func (likeState) Description(context.Context) string         { return likeStateRule }
+func (likeState) MarkdownDescription(context.Context) string { return likeStateRule }
+
+// PlanModifyString implements planmodifier.String.
+func (m likeState) PlanModifyString(_ context.Context, req planmodifier.StringRequest, resp *planmodifier.StringResponse) {
+	planned := notationValue{StringValue: req.PlanValue, notation: m.notation}
+	if !req.StateValue.IsNull() && planned.sameAs(notationValue{StringValue: req.StateValue, notation: m.notation}) {
+		resp.PlanValue = req.StateValue
+	}
+}
+
+// likeStateNetworks is likeState for sets of addresses and networks.
+type likeStateNetworks struct{}
+
+func (likeStateNetworks) Description(context.Context) string         { return likeStateRule }
+func (likeStateNetworks) MarkdownDescription(context.Context) string { return likeStateRule }
+
+// PlanModifySet implements planmodifier.Set.
+func (likeStateNetworks) PlanModifySet(_ context.Context, req planmodifier.SetRequest, resp *planmodifier.SetResponse) {
+	if known := !req.PlanValue.IsUnknown() && len(texts(req.PlanValue)) == len(req.PlanValue.Elements()); known && !req.StateValue.IsNull() && sameNetworks(req.PlanValue, req.StateValue) {
+		resp.PlanValue = req.StateValue
 	}
 }

@@ -28,6 +28,8 @@ type accountModel struct {
 	CreatedAt   types.String `tfsdk:"created_at"`
 }
 
+func (m accountModel) what() string { return "service account " + m.Name.ValueString() }
+
 func (m *accountModel) set(v api.ServiceAccount) {
 	*m = accountModel{ID: types.StringValue(v.Id), Name: types.StringValue(v.Name), Description: types.StringValue(v.Description),
 		Disabled: types.BoolValue(v.Disabled), Labels: labelsValue(v.Labels), CreatedAt: types.StringValue(v.CreatedAt.String())}
@@ -70,24 +72,9 @@ func (r *accountResource) Create(ctx context.Context, req resource.CreateRequest
 }
 
 func (r *accountResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state accountModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "service account " + state.ID.ValueString()
-	v, err := apiclient.OK(r.client.GetServiceAccountWithResponse(ctx, state.ID.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(v)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m accountModel) (api.ServiceAccount, error) {
+		return apiclient.OK(r.client.GetServiceAccountWithResponse(ctx, m.ID.ValueString()))
+	}, func(m *accountModel, v api.ServiceAccount) { m.set(v) })
 }
 
 func (r *accountResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -109,15 +96,9 @@ func (r *accountResource) Update(ctx context.Context, req resource.UpdateRequest
 }
 
 func (r *accountResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state accountModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	err := apiclient.Done(r.client.DeleteServiceAccountWithResponse(ctx, state.ID.ValueString(), nil))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete service account "+state.Name.ValueString(), err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m accountModel) error {
+		return apiclient.Done(r.client.DeleteServiceAccountWithResponse(ctx, m.ID.ValueString(), nil))
+	})
 }
 
 func (r *accountResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -55,6 +55,8 @@ type topicModel struct {
 	Timeouts timeouts.Value `tfsdk:"timeouts"`
 }
 
+func (f topicFields) what() string { return "topic " + f.Name.ValueString() }
+
 func (f *topicFields) set(t api.Topic) {
 	*f = topicFields{
 		ID: types.StringValue(t.Id), NamespaceID: types.StringValue(t.NamespaceId), Name: types.StringValue(t.Name),
@@ -161,24 +163,9 @@ func (r *topicResource) status(ns, name string) func(context.Context) (api.Resou
 }
 
 func (r *topicResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state topicModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	what := "topic " + state.Name.ValueString()
-	t, err := apiclient.OK(r.client.GetTopicWithResponse(ctx, state.NamespaceID.ValueString(), state.Name.ValueString()))
-	switch {
-	case isNotFound(err):
-		addGone(&resp.Diagnostics, what)
-		resp.State.RemoveResource(ctx)
-		return
-	case err != nil:
-		addFailure(&resp.Diagnostics, "Could not read "+what, err)
-		return
-	}
-	state.set(t)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
+	refresh(ctx, r.base, req, resp, func(ctx context.Context, m topicModel) (api.Topic, error) {
+		return apiclient.OK(r.client.GetTopicWithResponse(ctx, m.NamespaceID.ValueString(), m.Name.ValueString()))
+	}, func(m *topicModel, v api.Topic) { m.set(v) })
 }
 
 func (r *topicResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -229,20 +216,9 @@ func topicChanges(ctx context.Context, plan, state topicModel, diags *diag.Diagn
 }
 
 func (r *topicResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state topicModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	limit, diags := state.Timeouts.Delete(ctx, defaultTimeout)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !r.ready(&resp.Diagnostics) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	ns, name := state.NamespaceID.ValueString(), state.Name.ValueString()
-	err := apiclient.Done(r.client.DeleteTopicWithResponse(ctx, ns, name, &api.DeleteTopicParams{Wait: r.wait()}))
-	if err != nil && !isNotFound(err) {
-		addFailure(&resp.Diagnostics, "Could not delete topic "+name, err)
-	}
+	remove(ctx, r.base, req, resp, func(ctx context.Context, m topicModel) error {
+		return apiclient.Done(r.client.DeleteTopicWithResponse(ctx, m.NamespaceID.ValueString(), m.Name.ValueString(), &api.DeleteTopicParams{Wait: r.wait()}))
+	})
 }
 
 func (r *topicResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {

@@ -131,12 +131,18 @@ func (d *document) attributes(all map[string]attribute) {
 			fmt.Fprintf(&d.text, "\n## %s\n\n%s\n", part.heading, strings.Join(lines, "\n"))
 		}
 	}
+	d.nested(all)
+}
+
+// nested writes what is inside attributes, and inside that.
+func (d *document) nested(all map[string]attribute) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if inner := nested(all[name]); inner != nil {
 			fmt.Fprintf(&d.text, "\n### %s\n\n", name)
 			for _, child := range slices.Sorted(maps.Keys(inner)) {
 				fmt.Fprintln(&d.text, line(child, inner[child]))
 			}
+			d.nested(inner)
 		}
 	}
 }
@@ -151,6 +157,9 @@ func line(name string, a attribute) string {
 	}
 	if a.IsSensitive() {
 		notes += ", sensitive"
+	}
+	if w, ok := a.(interface{ IsWriteOnly() bool }); ok && w.IsWriteOnly() {
+		notes += ", write-only"
 	}
 	text := a.GetMarkdownDescription()
 	if text == "" {
@@ -167,6 +176,10 @@ func nested(a attribute) map[string]attribute {
 	case schema.SingleNestedAttribute:
 		return spread(a.Attributes)
 	case schema.ListNestedAttribute:
+		return spread(a.NestedObject.Attributes)
+	case schema.MapNestedAttribute:
+		return spread(a.NestedObject.Attributes)
+	case dataschema.MapNestedAttribute:
 		return spread(a.NestedObject.Attributes)
 	case dataschema.SingleNestedAttribute:
 		return spread(a.Attributes)

@@ -48,7 +48,7 @@ func (f *aclFields) set(v api.Acl) {
 	*f = aclFields{
 		ID: types.StringValue(v.Id), NamespaceID: types.StringValue(v.NamespaceId), Effect: types.StringValue(string(v.Effect)),
 		Principal: types.StringValue(v.Principal), Resource: types.StringValue(string(v.Resource)), Pattern: types.StringValue(v.Pattern),
-		Operations: setValue(v.Operations), CIDRs: cidrsValue(v.Cidrs, f.CIDRs), ExpiresAt: timeValue(v.ExpiresAt),
+		Operations: setValue(v.Operations), CIDRs: likeBefore(v.Cidrs, f.CIDRs, network), ExpiresAt: timeValue(v.ExpiresAt),
 		Description: types.StringValue(v.Description), CreatedAt: types.StringValue(v.CreatedAt.String()),
 	}
 }
@@ -177,7 +177,7 @@ func aclChanges(ctx context.Context, plan, state aclModel, diags *diag.Diagnosti
 	if !plan.Operations.Equal(state.Operations) {
 		body.Operations, any = ptr(setOf[api.KeyPermission](ctx, plan.Operations, diags)), true
 	}
-	if !sameNetworks(plan.CIDRs, state.CIDRs) {
+	if !sameSet(plan.CIDRs, state.CIDRs, network) {
 		body.Cidrs, any = ptr(setOf[api.Cidr](ctx, plan.CIDRs, diags)), true
 	}
 	if !plan.ExpiresAt.sameAs(state.ExpiresAt) {

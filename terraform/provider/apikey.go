@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -41,6 +42,8 @@ type apiKeyModel struct {
 	RotationKeepers types.Map      `tfsdk:"rotation_keepers"`
 	GracePeriod     notationValue  `tfsdk:"grace_period"`
 	Secret          types.String   `tfsdk:"secret"`
+	SecretWO        types.String   `tfsdk:"secret_wo"`
+	SecretVersion   types.Int64    `tfsdk:"secret_version"`
 	Timeouts        timeouts.Value `tfsdk:"timeouts"`
 }
 
@@ -49,7 +52,7 @@ func (f apiKeyFields) what() string { return "API key " + f.ID.ValueString() }
 func (f *apiKeyFields) set(k api.ApiKey) {
 	*f = apiKeyFields{
 		ID: types.StringValue(k.Id), KeyID: types.StringValue(k.Id), OwnerID: types.StringValue(k.OwnerId), Name: types.StringValue(k.Name),
-		Description: types.StringValue(k.Description), Scope: scopesValue(k.Scopes, f.Scope), AllowedCIDRs: cidrsValue(k.AllowedCidrs, f.AllowedCIDRs),
+		Description: types.StringValue(k.Description), Scope: scopesValue(k.Scopes, f.Scope), AllowedCIDRs: likeBefore(k.AllowedCidrs, f.AllowedCIDRs, network),
 		ControlRole: types.StringNull(), ExpiresAt: timeValue(k.ExpiresAt), Disabled: types.BoolValue(k.Disabled),
 		Hint: types.StringValue(k.Hint), CreatedAt: types.StringValue(k.CreatedAt.String()),
 	}
@@ -78,7 +81,7 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	body := api.ApiKeyCreate{
 		Name: plan.Name.ValueString(), OwnerId: known(plan.OwnerID), Description: known(plan.Description),
 		Scopes: scopesOf(ctx, plan.Scope, &resp.Diagnostics), AllowedCidrs: &cidrs, ExpiresAt: timeOf(plan.ExpiresAt, &resp.Diagnostics),
-		Secret: known(plan.Secret),
+		Secret: writtenOr(ctx, req.Config, "secret_wo", plan.Secret, &resp.Diagnostics),
 	}
 	if role := known(plan.ControlRole); role != nil {
 		body.ControlRole = ptr(api.ControlRole(*role))
@@ -96,8 +99,11 @@ func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest,
 	k := created.WithoutSecret()
 	disabled := plan.Disabled.ValueBool()
 	plan.set(k)
-	if body.Secret == nil {
+	switch {
+	case body.Secret == nil:
 		plan.Secret = types.StringValue(created.Secret)
+	case known(plan.Secret) == nil:
+		plan.Secret = types.StringNull() // write-only
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if disabled {
@@ -129,8 +135,31 @@ func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, res
 		if err == nil && k.State == api.ApiKeyStateRevoked {
 			err = errGone
 		}
+		if err == nil {
+			k = r.asAsked(ctx, k, m.ExpiresAt)
+		}
 		return k, err
 	}, func(m *apiKeyModel, k api.ApiKey) { m.set(k) })
+}
+
+// asAsked gives k the end that was asked for when the tenant's greatest age of
+// keys ends it earlier: else every plan would find a change that the server
+// refuses to take back.
+func (r *apiKeyResource) asAsked(ctx context.Context, k api.ApiKey, asked notationValue) api.ApiKey {
+	var diags diag.Diagnostics
+	end := timeOf(asked, &diags)
+	if k.ExpiresAt == nil || (end != nil && !end.After(k.ExpiresAt.Time)) {
+		return k
+	}
+	t, err := apiclient.OK(r.client.GetTenantWithResponse(ctx))
+	if err != nil || t.Security.MaxKeyAge == nil {
+		return k
+	}
+	age := durationOf(durations.of(*t.Security.MaxKeyAge))
+	if off := k.CreatedAt.Add(age).Sub(k.ExpiresAt.Time); off.Abs() < time.Second {
+		k.ExpiresAt = end
+	}
+	return k
 }
 
 func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -160,10 +189,10 @@ func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest,
 		addFailure(&resp.Diagnostics, "Could not update API key "+id, err)
 		return
 	}
-	plan.set(k)
+	plan.set(r.asAsked(ctx, k, plan.ExpiresAt))
 	plan.Secret = state.Secret
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
-	if !plan.RotationKeepers.IsNull() {
+	if !plan.RotationKeepers.IsNull() || !plan.SecretVersion.IsNull() {
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, importedKey, nil)...) // known from here on
 	}
 	if err := settle(ctx, k.Status, r.status(id)); err != nil {
@@ -178,7 +207,7 @@ func apiKeyChanges(ctx context.Context, plan, state apiKeyModel, diags *diag.Dia
 	if !sameScopes(plan.Scope, state.Scope) {
 		body.Scopes, any = scopesOf(ctx, plan.Scope, diags), true
 	}
-	if !sameNetworks(plan.AllowedCIDRs, state.AllowedCIDRs) {
+	if !sameSet(plan.AllowedCIDRs, state.AllowedCIDRs, network) {
 		cidrs := setOf[api.Cidr](ctx, plan.AllowedCIDRs, diags)
 		body.AllowedCidrs, any = &cidrs, true
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/defaults"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/mapdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/oapi-codegen/nullable"
 
@@ -70,7 +72,7 @@ func descriptionAttribute() schema.StringAttribute {
 
 // networksAttribute is a set of addresses and networks, empty by default.
 func networksAttribute(p *property) schema.SetAttribute {
-	return schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true, PlanModifiers: []planmodifier.Set{likeStateNetworks{}},
+	return schema.SetAttribute{ElementType: types.StringType, Optional: true, Computed: true, PlanModifiers: []planmodifier.Set{likeStateSet(network)},
 		Default: setdefault.StaticValue(setValue([]string{})), Validators: p.sets(), MarkdownDescription: p.Description}
 }
 
@@ -80,11 +82,14 @@ func endAttribute(description string) schema.StringAttribute {
 }
 
 func labelsAttribute() schema.MapAttribute {
-	return schema.MapAttribute{ElementType: types.StringType, Optional: true, Computed: true,
-		Default:    mapdefault.StaticValue(types.MapValueMust(types.StringType, map[string]attr.Value{})),
+	return schema.MapAttribute{ElementType: types.StringType, Optional: true, Computed: true, Default: emptyMap(),
 		Validators: contract("Labels", "").maps(),
 		MarkdownDescription: "At most 32 pairs of your own. Keys match `[a-z][a-z0-9_.-]{0,62}`, values have at most 128 characters. " +
 			"Pairs that are not written here are removed."}
+}
+
+func emptyMap() defaults.Map {
+	return mapdefault.StaticValue(types.MapValueMust(types.StringType, map[string]attr.Value{}))
 }
 
 // protectionAttribute is the delete guard. It is kept on the server, which
@@ -181,6 +186,17 @@ func known(v types.String) *string {
 	return ptr(v.ValueString())
 }
 
+// writtenOr is the write-only attribute of this name, which only the
+// configuration has, or else.
+func writtenOr(ctx context.Context, config tfsdk.Config, name string, or types.String, diags *diag.Diagnostics) *string {
+	var v types.String
+	diags.Append(config.GetAttribute(ctx, path.Root(name), &v)...)
+	if text := known(v); text != nil {
+		return text
+	}
+	return known(or)
+}
+
 func labelsOf(ctx context.Context, v types.Map, diags *diag.Diagnostics) *api.Labels {
 	labels := api.Labels{}
 	diags.Append(v.ElementsAs(ctx, &labels, false)...)
@@ -203,23 +219,24 @@ func setValue[T ~string](in []T) types.Set {
 	return types.SetValueMust(types.StringType, values)
 }
 
-// cidrsValue keeps the texts of before where the server has the same network
-// in another notation: it writes 192.0.2.1 as 192.0.2.1/32.
-func cidrsValue(got []api.Cidr, before types.Set) types.Set {
+// likeBefore keeps the texts of before where the server has the same in
+// another notation: it writes 192.0.2.1 as 192.0.2.1/32. meaning turns a text
+// into the one notation of what it means.
+func likeBefore[T ~string](got []T, before types.Set, meaning func(string) string) types.Set {
 	missing := make(map[string]bool, len(got))
 	for _, text := range got {
-		missing[network(text)] = true
+		missing[meaning(string(text))] = true
 	}
 	kept := map[string]bool{}
 	out := []string{}
 	for _, text := range texts(before) {
-		if n := network(text); missing[n] {
+		if n := meaning(text); missing[n] {
 			kept[n], out = true, append(out, text)
 		}
 	}
 	for _, text := range got {
-		if !kept[network(text)] {
-			out = append(out, text)
+		if !kept[meaning(string(text))] {
+			out = append(out, string(text))
 		}
 	}
 	return setValue(out)
@@ -237,18 +254,22 @@ func network(text string) string {
 	return text
 }
 
-// sameNetworks reports whether two sets hold the same networks, however they
-// are written.
-func sameNetworks(a, b types.Set) bool {
-	networks := func(set types.Set) []string {
+// sameSet reports whether two sets mean the same, however they are written.
+func sameSet(a, b types.Set, meaning func(string) string) bool {
+	meanings := func(set types.Set) []string {
 		out := texts(set)
 		for i, text := range out {
-			out[i] = network(text)
+			out[i] = meaning(text)
 		}
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
-	return a.IsUnknown() == b.IsUnknown() && slices.Equal(networks(a), networks(b))
+	return a.IsUnknown() == b.IsUnknown() && slices.Equal(meanings(a), meanings(b))
+}
+
+// allKnown reports whether neither the set nor an element is known only later.
+func allKnown(set types.Set) bool {
+	return !set.IsUnknown() && len(texts(set)) == len(set.Elements())
 }
 
 // texts are the elements of a set that are known.

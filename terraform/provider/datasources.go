@@ -9,9 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	managed "github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
@@ -19,18 +17,14 @@ import (
 // who manages an object has: secret, keepers, grace period, timeouts.
 
 type (
-	namespaceData struct{ dataBase }
-	topicData     struct{ dataBase }
-	groupData     struct{ dataBase }
-	apiKeyData    struct{ dataBase }
-	aclData       struct{ dataBase }
+	topicData struct{ dataBase }
+	groupData struct{ dataBase }
+	aclData   struct{ dataBase }
 )
 
 var (
-	_ datasource.DataSourceWithConfigure = (*namespaceData)(nil)
 	_ datasource.DataSourceWithConfigure = (*topicData)(nil)
 	_ datasource.DataSourceWithConfigure = (*groupData)(nil)
-	_ datasource.DataSourceWithConfigure = (*apiKeyData)(nil)
 	_ datasource.DataSourceWithConfigure = (*aclData)(nil)
 )
 
@@ -43,7 +37,8 @@ func mirror(ctx context.Context, r resource.Resource, description string, key ..
 	out := schema.Schema{MarkdownDescription: description, Attributes: map[string]schema.Attribute{}}
 	for name, attribute := range from.Schema.Attributes {
 		switch name {
-		case "timeouts", "secret", "rotation_keepers", "grace_period":
+		case "timeouts", "secret", "secret_wo", "secret_version", "rotation_keepers", "grace_period",
+			"client_secret", "client_secret_wo", "client_secret_version":
 		default:
 			out.Attributes[name] = mirrored(attribute)
 		}
@@ -73,6 +68,9 @@ func mirrored(attribute managed.Attribute) schema.Attribute {
 		return schema.ListAttribute{Computed: true, ElementType: a.ElementType, MarkdownDescription: a.MarkdownDescription}
 	case managed.SingleNestedAttribute:
 		return schema.SingleNestedAttribute{Computed: true, Attributes: mirroredAll(a.Attributes), MarkdownDescription: a.MarkdownDescription}
+	case managed.MapNestedAttribute:
+		return schema.MapNestedAttribute{Computed: true, MarkdownDescription: a.MarkdownDescription,
+			NestedObject: schema.NestedAttributeObject{Attributes: mirroredAll(a.NestedObject.Attributes)}}
 	case managed.ListNestedAttribute:
 		return schema.ListNestedAttribute{Computed: true, MarkdownDescription: a.MarkdownDescription,
 			NestedObject: schema.NestedAttributeObject{Attributes: mirroredAll(a.NestedObject.Attributes)}}
@@ -86,48 +84,6 @@ func mirroredAll(in map[string]managed.Attribute) map[string]schema.Attribute {
 		out[name] = mirrored(attribute)
 	}
 	return out
-}
-
-func (d *namespaceData) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *datasource.MetadataResponse) {
-	resp.TypeName = "sluice_namespace"
-}
-
-func (d *namespaceData) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = mirror(ctx, &namespaceResource{}, "Finds a namespace by `id` or by `name`.", "id?", "name?")
-}
-
-func (d *namespaceData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	var model namespaceFields
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() || !d.base.ready(&resp.Diagnostics) {
-		return
-	}
-	id, name := model.ID.ValueString(), model.Name.ValueString()
-	var n api.Namespace
-	var err error
-	switch {
-	case (id == "") == (name == ""):
-		resp.Diagnostics.AddError("Which namespace?", "Set either id or name.")
-		return
-	case id != "":
-		n, err = apiclient.OK(d.client.GetNamespaceWithResponse(ctx, id))
-	default:
-		var page api.NamespaceList
-		page, err = apiclient.OK(d.client.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &name}))
-		if err == nil && len(page.Items) == 0 {
-			resp.Diagnostics.AddError("No such namespace", fmt.Sprintf("There is no namespace with the name %q. `sluice namespace list` shows those that exist.", name))
-			return
-		}
-		if err == nil {
-			n = page.Items[0]
-		}
-	}
-	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not read namespace "+id+name, err)
-		return
-	}
-	model.set(n)
-	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
 }
 
 func (d *topicData) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *datasource.MetadataResponse) {
@@ -173,61 +129,6 @@ func (d *groupData) Read(ctx context.Context, req datasource.ReadRequest, resp *
 		return
 	}
 	model.set(g)
-	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
-}
-
-// apiKeyDataModel adds what changes with use, which a resource must not show:
-// every refresh would find a change.
-type apiKeyDataModel struct {
-	apiKeyFields
-	State      types.String  `tfsdk:"state"`
-	LastUsedAt notationValue `tfsdk:"last_used_at"`
-}
-
-func (d *apiKeyData) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *datasource.MetadataResponse) {
-	resp.TypeName = "sluice_api_key"
-}
-
-func (d *apiKeyData) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = mirror(ctx, &apiKeyResource{}, "Finds an API key by `key_id` or by `name`. It never shows a secret.", "key_id?", "name?")
-	resp.Schema.Attributes["state"] = schema.StringAttribute{Computed: true,
-		MarkdownDescription: contract("ApiKeyState", "").Description + " `active`, `disabled`, `expired` or `revoked`."}
-	resp.Schema.Attributes["last_used_at"] = schema.StringAttribute{Computed: true, CustomType: timestamps.typ(),
-		MarkdownDescription: "When the key was last used, if ever."}
-}
-
-func (d *apiKeyData) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	var model apiKeyDataModel
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() || !d.base.ready(&resp.Diagnostics) {
-		return
-	}
-	id, name := model.KeyID.ValueString(), model.Name.ValueString()
-	var k api.ApiKey
-	var err error
-	switch {
-	case (id == "") == (name == ""):
-		resp.Diagnostics.AddError("Which API key?", "Set either key_id or name.")
-		return
-	case id != "":
-		k, err = apiclient.OK(d.client.GetApiKeyWithResponse(ctx, id))
-	default:
-		var page api.ApiKeyList
-		page, err = apiclient.OK(d.client.ListApiKeysWithResponse(ctx, &api.ListApiKeysParams{Name: &name}))
-		if err == nil && len(page.Items) != 1 {
-			resp.Diagnostics.AddError("Not one API key", fmt.Sprintf("%d API keys have the name %q. Name the one by key_id; `sluice key list` shows all.", len(page.Items), name))
-			return
-		}
-		if err == nil {
-			k = page.Items[0]
-		}
-	}
-	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not read API key "+id+name, err)
-		return
-	}
-	model.set(k)
-	model.State, model.LastUsedAt = types.StringValue(string(k.State)), timeValue(k.LastUsedAt)
 	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
 }
 

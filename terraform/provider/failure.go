@@ -2,14 +2,13 @@ package provider
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 )
-
-// attributeOf maps fields of the API to attributes where the names differ.
-var attributeOf = map[string]string{"scopes": "scope"}
 
 // fieldsWithAttribute are the inputs that all or some resources show under
 // the same name; a failure that blames one of them points at its attribute.
@@ -17,9 +16,37 @@ var fieldsWithAttribute = map[string]bool{
 	"name": true, "region": true, "description": true, "labels": true, "strict_types": true, "max_send_tps": true, "max_recv_tps": true,
 	"deletion_protection": true, "type": true, "queues": true, "retention": true, "max_message_bytes": true, "perm": true,
 	"order": true, "consume_enabled": true, "broadcast": true, "retry": true, "dead_letter": true, "max_in_flight": true,
-	"owner_id": true, "scopes": true, "control_role": true, "allowed_cidrs": true, "expires_at": true, "disabled": true,
+	"owner_id": true, "scope": true, "control_role": true, "allowed_cidrs": true, "expires_at": true, "disabled": true, "secret": true,
 	"effect": true, "principal": true, "resource": true, "pattern": true, "operations": true, "cidrs": true,
-	"permissions": true, "principal_id": true, "role": true, "scope": true,
+	"permissions": true, "principal_id": true, "role": true,
+	"issuer": true, "client_id": true, "client_secret": true, "domain": true, "domains": true, "auto_enrol_role": true, "enabled": true,
+	"audience": true, "subject": true, "conditions": true, "service_account_id": true, "max_ttl": true,
+	"mfa_required": true, "sso_required": true, "max_key_age": true,
+}
+
+var fieldForm = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?(?:\.([a-z_]+))?`)
+
+// attributePath is the attribute that a field of the API is, such as
+// scope[0].cidrs for scopes[0].cidrs[1], if there is one.
+func attributePath(field string) (path.Path, bool) {
+	parts := fieldForm.FindStringSubmatch(strings.TrimPrefix(field, "security."))
+	if parts == nil {
+		return path.Empty(), false
+	}
+	name, index, child := parts[1], parts[2], parts[3]
+	if name == "scopes" {
+		name = "scope"
+	}
+	at := path.Root(name)
+	switch n, err := strconv.Atoi(index); {
+	case name == "scope" && err == nil && child != "":
+		at = at.AtListIndex(n).AtName(child)
+	case name == "scope" && index == "" && child != "", name == "retry" && child != "", name == "dead_letter" && child != "":
+		at = at.AtName(child)
+	case name == "conditions" && child != "":
+		at = at.AtMapKey(child)
+	}
+	return at, fieldsWithAttribute[name]
 }
 
 // addFailure reports err under summary: what the server said, the quota or
@@ -49,19 +76,13 @@ func addFailure(diags *diag.Diagnostics, summary string, err error) {
 	if strings.HasPrefix(f.Type, "http") {
 		fmt.Fprintf(&text, "\nHow to fix it: %s", f.Type)
 	}
-	root := ""
 	if f.Field != nil {
-		root, _, _ = strings.Cut(*f.Field, ".")
+		if at, ok := attributePath(*f.Field); ok {
+			diags.AddAttributeError(at, summary, text.String())
+			return
+		}
 	}
-	root, _, _ = strings.Cut(root, "[")
-	if !fieldsWithAttribute[root] {
-		diags.AddError(summary, text.String())
-		return
-	}
-	if renamed, ok := attributeOf[root]; ok {
-		root = renamed
-	}
-	diags.AddAttributeError(path.Root(root), summary, text.String())
+	diags.AddError(summary, text.String())
 }
 
 // addConflict is addFailure for a create: when the object exists already it

@@ -31,10 +31,15 @@ var (
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"name", "GroupName", "billing"}}}
 	aclImport = importID{"sluice_acl", []importPart{
 		{"namespace_id", "NamespaceId", "k7m2q9x4w1bz"}, {"id", "AclId", "acl_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
-	roleImport    = importID{"sluice_role", []importPart{{"id", "RoleRef", "rol_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
-	bindingImport = importID{"sluice_role_binding", []importPart{{"id", "RoleBindingId", "rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
-	accountImport = importID{"sluice_service_account", []importPart{{"id", "ServiceAccountId", "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
-	apiKeyImport  = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
+	roleImport             = importID{"sluice_role", []importPart{{"id", "RoleRef", "rol_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	bindingImport          = importID{"sluice_role_binding", []importPart{{"id", "RoleBindingId", "rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	accountImport          = importID{"sluice_service_account", []importPart{{"id", "ServiceAccountId", "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	identityProviderImport = importID{"sluice_identity_provider", []importPart{{"id", "IdentityProviderId", "idp_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	domainImport           = importID{"sluice_identity_domain_verification", []importPart{
+		{"identity_provider_id", "IdentityProviderId", "idp_01JAB3CD4EF5GH6JK7MN8PQ9RS"}, {"domain", "DomainName", "example.com"}}}
+	workloadIdentityImport = importID{"sluice_workload_identity", []importPart{{"id", "WorkloadIdentityId", "wid_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	tenantSecurityImport   = importID{"sluice_tenant_security", []importPart{{"id", "TenantId", "ten_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	apiKeyImport           = importID{"sluice_api_key", []importPart{{"id", "ApiKeyId", "slk_7Qm2XvN4kPz9Rt3Lc8Wd"}}}
 )
 
 // parse splits id into the values of its parts.

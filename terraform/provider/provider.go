@@ -1,5 +1,5 @@
 // Package provider is the Terraform provider of Sluice: namespaces, topics,
-// consumer groups and API keys as resources and data sources.
+// consumer groups, and who may do what with them, as resources and data sources.
 //
 // It owns the translation between Terraform's plans and the HTTP API, and
 // nothing else: limits and patterns are read from the contract
@@ -71,7 +71,7 @@ func (p sluiceProvider) Metadata(_ context.Context, _ provider.MetadataRequest, 
 
 func (p sluiceProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Manages namespaces, topics, consumer groups and API keys of Sluice, a message queue for the RocketMQ SDKs.",
+		MarkdownDescription: "Manages namespaces, topics, consumer groups and access of Sluice, a message queue for the RocketMQ SDKs.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{Optional: true,
 				MarkdownDescription: "Base URL of the API, such as `https://sluice.example.com`. Environment: `SLUICE_ENDPOINT`."},
@@ -208,15 +208,19 @@ func (p sluiceProvider) Resources(context.Context) []func() resource.Resource {
 		func() resource.Resource { return &accountResource{} },
 		func() resource.Resource { return &roleResource{} },
 		func() resource.Resource { return &bindingResource{} },
+		func() resource.Resource { return &identityProviderResource{} },
+		func() resource.Resource { return &domainResource{} },
+		func() resource.Resource { return &workloadIdentityResource{} },
+		func() resource.Resource { return &tenantSecurityResource{} },
 	}
 }
 
 func (p sluiceProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &namespaceData{} },
+	return append([]func() datasource.DataSource{
+		newNamespaceData, newAPIKeyData, newRoleData, newServiceAccountData, newMemberData, newIdentityProviderData, newWorkloadIdentityData,
 		func() datasource.DataSource { return &topicData{} },
 		func() datasource.DataSource { return &groupData{} },
-		func() datasource.DataSource { return &apiKeyData{} },
 		func() datasource.DataSource { return &aclData{} },
-	}
+		func() datasource.DataSource { return &tenantData{} },
+	}, newListData()...)
 }

@@ -241,5 +241,5 @@ data "sluice_api_key" "k" {
   name = "nobody"
 }
 `, a.Namespace())
-	w.fails(planArgs, `There is no namespace with the name "nowhere"`, "Could not read topic nothing", `0 API keys have the name "nobody"`)
+	w.fails(planArgs, `There is no namespace with the name "nowhere"`, "Could not read topic nothing", `There is no API key with the name "nobody"`)
 }

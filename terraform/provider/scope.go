@@ -78,9 +78,9 @@ func scopesValue(got []api.ApiKeyScope, before []scopeModel) []scopeModel {
 
 func scopeValue(s api.ApiKeyScope, before scopeModel) scopeModel {
 	out := scopeModel{NamespaceID: types.StringValue(s.NamespaceId), Permissions: setValue(s.Permissions),
-		Topics: patterns(s.Topics), Groups: patterns(s.Groups), CIDRs: cidrsValue(nil, before.CIDRs), ExpiresAt: timeValue(s.ExpiresAt)}
+		Topics: patterns(s.Topics), Groups: patterns(s.Groups), CIDRs: likeBefore([]api.Cidr{}, before.CIDRs, network), ExpiresAt: timeValue(s.ExpiresAt)}
 	if s.Cidrs != nil {
-		out.CIDRs = cidrsValue(*s.Cidrs, before.CIDRs)
+		out.CIDRs = likeBefore(*s.Cidrs, before.CIDRs, network)
 	}
 	if out.ExpiresAt.sameAs(before.ExpiresAt) {
 		out.ExpiresAt = before.ExpiresAt
@@ -99,7 +99,7 @@ func (s scopeModel) sameNamespace(o scopeModel) bool { return s.NamespaceID.Equa
 
 func (s scopeModel) sameAs(o scopeModel) bool {
 	return s.sameNamespace(o) && s.Permissions.Equal(o.Permissions) && s.Topics.Equal(o.Topics) && s.Groups.Equal(o.Groups) &&
-		sameNetworks(s.CIDRs, o.CIDRs) && s.ExpiresAt.sameAs(o.ExpiresAt)
+		sameSet(s.CIDRs, o.CIDRs, network) && s.ExpiresAt.sameAs(o.ExpiresAt)
 }
 
 func sameScopes(a, b []scopeModel) bool { return slices.EqualFunc(a, b, scopeModel.sameAs) }

@@ -178,15 +178,15 @@ func (m likeState) PlanModifyString(_ context.Context, req planmodifier.StringRe
 	}
 }
 
-// likeStateNetworks is likeState for sets of addresses and networks.
-type likeStateNetworks struct{}
+// likeStateSet is likeState for a set of texts of this meaning.
+type likeStateSet func(text string) (meaning string)
 
-func (likeStateNetworks) Description(context.Context) string         { return likeStateRule }
-func (likeStateNetworks) MarkdownDescription(context.Context) string { return likeStateRule }
+func (likeStateSet) Description(context.Context) string         { return likeStateRule }
+func (likeStateSet) MarkdownDescription(context.Context) string { return likeStateRule }
 
 // PlanModifySet implements planmodifier.Set.
-func (likeStateNetworks) PlanModifySet(_ context.Context, req planmodifier.SetRequest, resp *planmodifier.SetResponse) {
-	if known := !req.PlanValue.IsUnknown() && len(texts(req.PlanValue)) == len(req.PlanValue.Elements()); known && !req.StateValue.IsNull() && sameNetworks(req.PlanValue, req.StateValue) {
+func (m likeStateSet) PlanModifySet(_ context.Context, req planmodifier.SetRequest, resp *planmodifier.SetResponse) {
+	if !req.StateValue.IsNull() && allKnown(req.PlanValue) && sameSet(req.PlanValue, req.StateValue, m) {
 		resp.PlanValue = req.StateValue
 	}
 }

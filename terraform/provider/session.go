@@ -59,6 +59,8 @@ const (
 	// it; what is left of the wait is polled.
 	longestWait = 10 * time.Second
 	pollEvery   = time.Second
+	// lookEvery is how long to wait before a domain is looked up again.
+	lookEvery = 5 * time.Second
 	// missesAllowed is how many reads after a create may miss the object.
 	missesAllowed = 3
 

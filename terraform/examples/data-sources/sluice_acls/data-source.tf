@@ -1,0 +1,4 @@
+data "sluice_acls" "for_everybody" {
+  namespace_id = sluice_namespace.prod.id
+  principal    = "*"
+}

@@ -1,0 +1,3 @@
+data "sluice_consumer_groups" "shop" {
+  namespace_id = sluice_namespace.prod.id
+}

@@ -1,0 +1,3 @@
+data "sluice_identity_provider" "staff" {
+  name = "staff"
+}

@@ -1,0 +1,1 @@
+data "sluice_identity_providers" "all" {}

@@ -1,0 +1,3 @@
+data "sluice_role" "support" {
+  name = "support"
+}

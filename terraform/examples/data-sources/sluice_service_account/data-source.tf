@@ -1,0 +1,3 @@
+data "sluice_service_account" "ci" {
+  name = "ci"
+}

@@ -1,0 +1,1 @@
+data "sluice_service_accounts" "all" {}

@@ -1,0 +1,1 @@
+data "sluice_tenant" "own" {}

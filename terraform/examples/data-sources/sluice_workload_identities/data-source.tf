@@ -1,0 +1,1 @@
+data "sluice_workload_identities" "all" {}

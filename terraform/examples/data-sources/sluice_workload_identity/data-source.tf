@@ -1,0 +1,3 @@
+data "sluice_workload_identity" "deploy" {
+  name = "deploy"
+}

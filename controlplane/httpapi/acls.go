@@ -46,6 +46,9 @@ func (s *server) CreateAcl(gc context.Context, r CreateAclRequestObject) (Create
 	in := tenant.Rule{Effect: tenant.Effect(r.Body.Effect), Principal: r.Body.Principal, Resource: tenant.ResourceKind(r.Body.Resource), Pattern: r.Body.Pattern,
 		Operations: strs[api.KeyPermission, tenant.Permission](r.Body.Operations), CIDRs: cidrs, ExpiresAt: timeOf(r.Body.ExpiresAt), Description: or(r.Body.Description, "")}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Acl, error) {
+		if err := c.mayLoosen(r.Ns, tenant.Rule{}, in); err != nil {
+			return api.Acl{}, err
+		}
 		rule, err := s.d.Tenants.CreateRule(ctx, c.tenantID(), r.Ns, in)
 		c.touches("acl", rule.ID, r.Ns)
 		return aclOut(rule), err
@@ -116,8 +119,18 @@ func (s *server) UpdateAcl(gc context.Context, r UpdateAclRequestObject) (Update
 	}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Acl, error) {
 		c.touches("acl", r.Id, r.Ns)
+		was, err := s.d.Tenants.Rule(ctx, c.tenantID(), r.Ns, r.Id)
+		if err != nil {
+			return api.Acl{}, err
+		}
 		rule, err := s.d.Tenants.UpdateRule(ctx, c.tenantID(), r.Ns, r.Id, u, want)
-		return aclOut(rule), err
+		if err != nil {
+			return api.Acl{}, err
+		}
+		if err := c.mayLoosen(r.Ns, was, rule); err != nil {
+			return api.Acl{}, err
+		}
+		return aclOut(rule), nil
 	})
 	if err != nil {
 		return nil, err
@@ -139,6 +152,13 @@ func (s *server) DeleteAcl(gc context.Context, r DeleteAclRequestObject) (Delete
 	}
 	revision, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (int64, error) {
 		c.touches("acl", r.Id, r.Ns)
+		was, err := s.d.Tenants.Rule(ctx, c.tenantID(), r.Ns, r.Id)
+		if err != nil {
+			return 0, err
+		}
+		if err := c.mayLoosen(r.Ns, was, tenant.Rule{}); err != nil {
+			return 0, err
+		}
 		rule, err := s.d.Tenants.DeleteRule(ctx, c.tenantID(), r.Ns, r.Id, want)
 		return rule.Revision, err
 	})

@@ -302,3 +302,41 @@ func TestBindings_ofServiceAccounts(t *testing.T) {
 		}
 	})
 }
+
+// Whoever may write rules gives by them no more than they have: neither by one
+// that allows nor by taking one that denies away.
+func TestRules_nobodyGivesMoreThanTheyHave(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		owner := s.signUp("owner@example.com")
+		ctx, ns := t.Context(), owner.NamespaceId
+		warden, wardenID := s.colleague(owner, "warden@example.com", tenant.RoleNone)
+		role, err := apiclient.Created(owner.sdk.CreateRoleWithResponse(ctx, nil, api.CustomRoleCreate{Name: "warden", Permissions: []api.Permission{"acl:read", "acl:write", "topic:read"}}))
+		check(t, err)
+		_, err = owner.bind(t, wardenID, role.Id, inNamespace(ns), nil)
+		check(t, err)
+		rule := func(effect string, op api.KeyPermission) api.AclCreate {
+			return api.AclCreate{Effect: api.AclEffect(effect), Principal: "*", Resource: "topic", Pattern: "hello", Operations: []api.KeyPermission{op}}
+		}
+		denyPub, err := apiclient.Created(owner.sdk.CreateAclWithResponse(ctx, ns, nil, rule("deny", "PUB")))
+		check(t, err)
+
+		_, err = apiclient.Created(warden.sdk.CreateAclWithResponse(ctx, ns, nil, rule("allow", "PUB")))
+		wantCode(t, "an allow rule for what they lack", err, 403, "permission_denied")
+		err = apiclient.Done(warden.sdk.DeleteAclWithResponse(ctx, ns, denyPub.Id, nil))
+		wantCode(t, "a deny rule for what they lack taken away", err, 403, "permission_denied")
+		_, err = apiclient.OK(warden.sdk.UpdateAclWithResponse(ctx, ns, denyPub.Id, nil, api.AclUpdate{Operations: &[]api.KeyPermission{"DESCRIBE"}}))
+		wantCode(t, "a deny rule for what they lack made another", err, 403, "permission_denied")
+
+		_, err = apiclient.Created(warden.sdk.CreateAclWithResponse(ctx, ns, nil, rule("allow", "DESCRIBE")))
+		check(t, err)
+		denySub, err := apiclient.Created(warden.sdk.CreateAclWithResponse(ctx, ns, nil, rule("deny", "SUB")))
+		check(t, err)
+		_, err = apiclient.OK(warden.sdk.UpdateAclWithResponse(ctx, ns, denySub.Id, nil, api.AclUpdate{Effect: ptr(api.AclEffect("allow"))}))
+		wantCode(t, "a deny rule turned round", err, 403, "permission_denied")
+		still, err := apiclient.OK(owner.sdk.GetAclWithResponse(ctx, ns, denyPub.Id))
+		check(t, err)
+		if still.Revision != denyPub.Revision || still.Operations[0] != "PUB" {
+			t.Errorf("a refused change changed the rule: %+v", still)
+		}
+	})
+}

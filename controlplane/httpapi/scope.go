@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -107,6 +108,26 @@ func (c *call) mayScopes(owner tenant.ID, scopes []tenant.Scope) error {
 				err.Field = fmt.Sprintf("scopes[%d].permissions[%d]", i, j)
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// mayLoosen answers whether the caller may put one rule in the place of another:
+// what a rule then allows, or one before it denied, they must have themselves. The
+// zero Rule is none.
+func (c *call) mayLoosen(namespaceID tenant.ID, was, is tenant.Rule) error {
+	var loosened []tenant.Permission
+	if was.Effect == tenant.EffectDeny {
+		loosened = was.Operations
+	}
+	if is.Effect == tenant.EffectAllow {
+		loosened = append(slices.Clip(loosened), is.Operations...)
+	}
+	for _, perm := range loosened {
+		if err := auth.MayGive(c.principal, namespaceID, perm); err != nil {
+			err.Field = "operations"
+			return err
 		}
 	}
 	return nil

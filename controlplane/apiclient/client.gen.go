@@ -158,6 +158,13 @@ type ClientInterface interface {
 	// Corresponds with PATCH /v1/api-keys/{id} (the `UpdateApiKey` operationId).
 	UpdateApiKey(ctx context.Context, id ApiKeyParam, params *UpdateApiKeyParams, body UpdateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateKeyToken Get a short JWT for the message path for a key of your own, without its secret
+	//
+	// For a person who is signed in, with an SDK at hand: AccessKey `jwt`, any SecretKey, the token as SecurityToken. The token may do what the key may, ends with it, and can be revoked by itself (`/v1/auth/revoke`). Keys of others are absent here. Programs use `/v1/auth/token`.
+	//
+	// Corresponds with POST /v1/api-keys/{id}/actions/create-token (the `CreateKeyToken` operationId).
+	CreateKeyToken(ctx context.Context, id ApiKeyParam, params *CreateKeyTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RevokeApiKey Revoke a key for ever
 	//
 	// Corresponds with POST /v1/api-keys/{id}/actions/revoke (the `RevokeApiKey` operationId).
@@ -1543,6 +1550,23 @@ func (c *Client) UpdateApiKeyWithBody(ctx context.Context, id ApiKeyParam, param
 // Corresponds with PATCH /v1/api-keys/{id} (the `UpdateApiKey` operationId).
 func (c *Client) UpdateApiKey(ctx context.Context, id ApiKeyParam, params *UpdateApiKeyParams, body UpdateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateApiKeyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateKeyToken Get a short JWT for the message path for a key of your own, without its secret
+//
+// For a person who is signed in, with an SDK at hand: AccessKey `jwt`, any SecretKey, the token as SecurityToken. The token may do what the key may, ends with it, and can be revoked by itself (`/v1/auth/revoke`). Keys of others are absent here. Programs use `/v1/auth/token`.
+//
+// Corresponds with POST /v1/api-keys/{id}/actions/create-token (the `CreateKeyToken` operationId).
+func (c *Client) CreateKeyToken(ctx context.Context, id ApiKeyParam, params *CreateKeyTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateKeyTokenRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5000,6 +5024,55 @@ func NewUpdateApiKeyRequestWithBody(server string, id ApiKeyParam, params *Updat
 			}
 
 			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateKeyTokenRequest constructs an http.Request for the CreateKeyToken method
+func NewCreateKeyTokenRequest(server string, id ApiKeyParam, params *CreateKeyTokenParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/api-keys/%s/actions/create-token", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
 	}
@@ -13454,6 +13527,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /v1/api-keys/{id} (the `UpdateApiKey` operationId).
 	UpdateApiKeyWithResponse(ctx context.Context, id ApiKeyParam, params *UpdateApiKeyParams, body UpdateApiKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateApiKeyResponse, error)
 
+	// CreateKeyTokenWithResponse Get a short JWT for the message path for a key of your own, without its secret
+	//
+	// For a person who is signed in, with an SDK at hand: AccessKey `jwt`, any SecretKey, the token as SecurityToken. The token may do what the key may, ends with it, and can be revoked by itself (`/v1/auth/revoke`). Keys of others are absent here. Programs use `/v1/auth/token`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/api-keys/{id}/actions/create-token (the `CreateKeyToken` operationId).
+	CreateKeyTokenWithResponse(ctx context.Context, id ApiKeyParam, params *CreateKeyTokenParams, reqEditors ...RequestEditorFn) (*CreateKeyTokenResponse, error)
+
 	// RevokeApiKeyWithResponse Revoke a key for ever
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -15191,6 +15273,54 @@ func (r UpdateApiKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateApiKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateKeyTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AccessToken
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateKeyTokenResponse) GetJSON200() *AccessToken {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateKeyTokenResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateKeyTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateKeyTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateKeyTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateKeyTokenResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21164,6 +21294,21 @@ func (c *ClientWithResponses) UpdateApiKeyWithResponse(ctx context.Context, id A
 	return ParseUpdateApiKeyResponse(rsp)
 }
 
+// CreateKeyTokenWithResponse Get a short JWT for the message path for a key of your own, without its secret
+//
+// For a person who is signed in, with an SDK at hand: AccessKey `jwt`, any SecretKey, the token as SecurityToken. The token may do what the key may, ends with it, and can be revoked by itself (`/v1/auth/revoke`). Keys of others are absent here. Programs use `/v1/auth/token`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/api-keys/{id}/actions/create-token (the `CreateKeyToken` operationId).
+func (c *ClientWithResponses) CreateKeyTokenWithResponse(ctx context.Context, id ApiKeyParam, params *CreateKeyTokenParams, reqEditors ...RequestEditorFn) (*CreateKeyTokenResponse, error) {
+	rsp, err := c.CreateKeyToken(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateKeyTokenResponse(rsp)
+}
+
 // RevokeApiKeyWithResponse Revoke a key for ever
 //
 // Returns a wrapper object for the known response body format(s).
@@ -23822,6 +23967,39 @@ func ParseUpdateApiKeyResponse(rsp *http.Response) (*UpdateApiKeyResponse, error
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateKeyTokenResponse parses an HTTP response from a CreateKeyTokenWithResponse call
+func ParseCreateKeyTokenResponse(rsp *http.Response) (*CreateKeyTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateKeyTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AccessToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

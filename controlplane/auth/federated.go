@@ -131,9 +131,9 @@ func (s *Service) opened(ctx context.Context, userID tenant.ID, tenants []tenant
 	return out, nil
 }
 
-// federatedMay are the operations on a person's own account that a federated
+// federatedMay are the operations on what is a person's own that a federated
 // session may do; all others could reach beyond the provider's tenant.
-var federatedMay = map[string]bool{"getMe": true, "updateMe": true, "listSessions": true, "endSession": true}
+var federatedMay = map[string]bool{"getMe": true, "updateMe": true, "listSessions": true, "endSession": true, "createKeyToken": true}
 
 // MaySelf answers whether p may do an operation that needs no permission but
 // concerns the person: one whose session began at an identity provider may do

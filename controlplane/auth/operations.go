@@ -123,6 +123,7 @@ var operations = []Operation{
 	{ID: "deleteApiKey", Permission: "key:write"},
 	{ID: "rotateApiKey", Permission: "key:write"},
 	{ID: "revokeApiKey", Permission: "key:write"},
+	{ID: "createKeyToken", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "reportLeak", Permission: PermissionPublic},
 
 	{ID: "listNamespaces", Permission: "namespace:read"},

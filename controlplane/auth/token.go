@@ -534,6 +534,22 @@ func (s *Service) TokenOfKey(ctx context.Context, id tenant.ID, audience string,
 	return s.tokenOf(ctx, k, audience, min(ttl, s.cfg.AccessTTL), from)
 }
 
+// TokenOfOwnKey gives a person who is signed in a short JWT for the message path
+// for a key of theirs. NotFound for a key of somebody else.
+func (s *Service) TokenOfOwnKey(ctx context.Context, p *Principal, id tenant.ID, from netip.Addr) (KeyToken, error) {
+	if err := person(p); err != nil {
+		return KeyToken{}, err
+	}
+	k, err := s.d.Tenants.KeyByID(ctx, id)
+	if err == nil && (k.TenantID != p.TenantID || k.OwnerID != p.ID) {
+		err = errs.E(errs.NotFound, "you have no API key %s", id)
+	}
+	if err != nil {
+		return KeyToken{}, err
+	}
+	return s.tokenOf(ctx, k, AudienceData, s.cfg.AccessTTL, from)
+}
+
 func (s *Service) tokenOf(ctx context.Context, k tenant.APIKey, audience string, ttl time.Duration, from netip.Addr) (KeyToken, error) {
 	var err error
 	if audience == AudienceControl {

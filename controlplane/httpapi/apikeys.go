@@ -313,6 +313,24 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 	return RevokeApiKey200JSONResponse{Body: out, Headers: RevokeApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
 }
 
+// CreateKeyToken gives the owner of a key a token for it.
+func (s *server) CreateKeyToken(gc context.Context, r CreateKeyTokenRequestObject) (CreateKeyTokenResponseObject, error) {
+	c, ctx := enter(gc)
+	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.AccessToken, error) {
+		c.touches("api_key", r.Id, "")
+		t, err := s.d.Auth.TokenOfOwnKey(ctx, c.principal, r.Id, c.addr)
+		return tokenOut(t), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return CreateKeyToken200JSONResponse(out), nil
+}
+
+func tokenOut(t auth.KeyToken) api.AccessToken {
+	return api.AccessToken{AccessToken: t.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(t.ExpiresIn), Audience: api.TokenAudience(t.Audience)}
+}
+
 // ReportLeak takes a secret that somebody found in public. The answer is the
 // same whether or not it is anybody's.
 func (s *server) ReportLeak(gc context.Context, r ReportLeakRequestObject) (ReportLeakResponseObject, error) {

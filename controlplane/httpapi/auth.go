@@ -203,7 +203,7 @@ func (s *server) CreateToken(gc context.Context, r CreateTokenRequestObject) (Cr
 	var e *errs.Error
 	switch {
 	case err == nil:
-		return CreateToken200JSONResponse{AccessToken: t.AccessToken, TokenType: "Bearer", ExpiresIn: lifetime(t.ExpiresIn), Audience: api.TokenAudience(t.Audience)}, nil
+		return CreateToken200JSONResponse(tokenOut(t)), nil
 	case errs.Is(err, errs.Unauthenticated), reasonOf(err) == "address_not_allowed":
 		_ = errors.As(err, &e)
 		c.gin.Header("WWW-Authenticate", `Basic realm="sluice"`)

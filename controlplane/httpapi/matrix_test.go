@@ -52,7 +52,8 @@ func (s *system) things(p person, mark string) things {
 	check(s.t, err)
 	_, err = apiclient.Created(p.sdk.CreateGroupWithResponse(ctx, p.NamespaceId, nil, api.GroupCreate{Name: "things", Description: &mark}))
 	check(s.t, err)
-	key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: mark + " key", ControlRole: ptr(api.ControlRole("viewer"))}))
+	key, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: mark + " key", ControlRole: ptr(api.ControlRole("viewer")),
+		Scopes: &[]api.ApiKeyScope{{NamespaceId: p.NamespaceId, Permissions: []api.KeyPermission{"PUB"}}}}))
 	check(s.t, err)
 	invitation, err := s.invite(p, mark+"-invited@example.com", "viewer")
 	check(s.t, err)

@@ -44,6 +44,9 @@ type ServerInterface interface {
 	// UpdateApiKey Change one API key
 	// (PATCH /v1/api-keys/{id})
 	UpdateApiKey(c *gin.Context, id ApiKeyParam, params UpdateApiKeyParams)
+	// CreateKeyToken Get a short JWT for the message path for a key of your own, without its secret
+	// (POST /v1/api-keys/{id}/actions/create-token)
+	CreateKeyToken(c *gin.Context, id ApiKeyParam, params CreateKeyTokenParams)
 	// RevokeApiKey Revoke a key for ever
 	// (POST /v1/api-keys/{id}/actions/revoke)
 	RevokeApiKey(c *gin.Context, id ApiKeyParam, params RevokeApiKeyParams)
@@ -757,6 +760,55 @@ func (siw *ServerInterfaceWrapper) UpdateApiKey(c *gin.Context) {
 	}
 
 	siw.Handler.UpdateApiKey(c, id, params)
+}
+
+// CreateKeyToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateKeyToken(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ApiKeyParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateKeyTokenParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateKeyToken(c, id, params)
 }
 
 // RevokeApiKey operation middleware
@@ -6468,6 +6520,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/v1/api-keys/:id", wrapper.GetApiKey)
 	router.PATCH(options.BaseURL+"/v1/api-keys/:id", wrapper.UpdateApiKey)
 	router.POST(options.BaseURL+"/v1/api-keys/:id/actions/rotate", wrapper.RotateApiKey)
+	router.POST(options.BaseURL+"/v1/api-keys/:id/actions/create-token", wrapper.CreateKeyToken)
 	router.POST(options.BaseURL+"/v1/api-keys/:id/actions/revoke", wrapper.RevokeApiKey)
 	router.POST(options.BaseURL+"/v1/api-keys/actions/report-leak", wrapper.ReportLeak)
 	router.GET(options.BaseURL+"/v1/namespaces", wrapper.ListNamespaces)
@@ -6857,6 +6910,46 @@ type UpdateApiKeydefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateApiKeydefaultApplicationProblemPlusJSONResponse) VisitUpdateApiKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKeyTokenRequestObject struct {
+	Id     ApiKeyParam `json:"id"`
+	Params CreateKeyTokenParams
+}
+
+type CreateKeyTokenResponseObject interface {
+	VisitCreateKeyTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateKeyToken200JSONResponse AccessToken
+
+func (response CreateKeyToken200JSONResponse) VisitCreateKeyTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateKeyTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateKeyTokendefaultApplicationProblemPlusJSONResponse) VisitCreateKeyTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12039,6 +12132,9 @@ type StrictServerInterface interface {
 	// UpdateApiKey Change one API key
 	// (PATCH /v1/api-keys/{id})
 	UpdateApiKey(ctx context.Context, request UpdateApiKeyRequestObject) (UpdateApiKeyResponseObject, error)
+	// CreateKeyToken Get a short JWT for the message path for a key of your own, without its secret
+	// (POST /v1/api-keys/{id}/actions/create-token)
+	CreateKeyToken(ctx context.Context, request CreateKeyTokenRequestObject) (CreateKeyTokenResponseObject, error)
 	// RevokeApiKey Revoke a key for ever
 	// (POST /v1/api-keys/{id}/actions/revoke)
 	RevokeApiKey(ctx context.Context, request RevokeApiKeyRequestObject) (RevokeApiKeyResponseObject, error)
@@ -12701,6 +12797,33 @@ func (sh *strictHandler) UpdateApiKey(ctx *gin.Context, id ApiKeyParam, params U
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateApiKeyResponseObject); ok {
 		if err := validResponse.VisitUpdateApiKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateKeyToken operation middleware
+func (sh *strictHandler) CreateKeyToken(ctx *gin.Context, id ApiKeyParam, params CreateKeyTokenParams) {
+	var request CreateKeyTokenRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateKeyToken(ctx, request.(CreateKeyTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateKeyToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateKeyTokenResponseObject); ok {
+		if err := validResponse.VisitCreateKeyTokenResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

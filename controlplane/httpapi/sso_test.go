@@ -333,8 +333,11 @@ func TestSSO_CrossTenant_sessionIsOneOfItsTenantAlone(t *testing.T) {
 				}
 			}
 		}
+		if status, problem, _ := s.raw("POST", "/v1/api-keys/"+ada.ApiKey.Id+"/actions/create-token", s.token, ""); status != 404 {
+			t.Errorf("a token for a key in another tenant: %d %s", status, problem.Code)
+		}
 		// Whatever concerns the account is closed, also what is added later.
-		may := map[string]bool{"getMe": true, "updateMe": true, "listSessions": true, "endSession": true}
+		may := map[string]bool{"getMe": true, "updateMe": true, "listSessions": true, "endSession": true, "createKeyToken": true}
 		walked := 0
 		for _, op := range s.srv.ops {
 			if op.permission != "self" || may[op.id] {

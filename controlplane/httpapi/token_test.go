@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/apiclient"
 	"github.com/sluicemq/sluice/controlplane/auth"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/tenant"
 )
 
 // signer opens the key that signs now.
@@ -276,3 +278,48 @@ func TestSigningKeys_rotateUnderLoad(t *testing.T) {
 }
 
 const rotation = 10 * time.Minute
+
+// A person gets a token for the message path for their own key without its
+// secret, and for nobody else's.
+func TestKeyToken_ofOnesOwnKey(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		ctx := t.Context()
+		owner := s.signUp("owner@example.com")
+		dev, _ := s.colleague(owner, "dev@example.com", tenant.RoleDeveloper)
+		own, err := apiclient.Created(dev.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "own",
+			Scopes: &[]api.ApiKeyScope{{NamespaceId: owner.NamespaceId, Permissions: []api.KeyPermission{"PUB"}}}}))
+		check(t, err)
+		bare, err := apiclient.Created(dev.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "bare", ControlRole: ptr(api.ControlRole("viewer"))}))
+		check(t, err)
+
+		token, err := apiclient.OK(dev.sdk.CreateKeyTokenWithResponse(ctx, own.Id, nil))
+		check(t, err)
+		var claims struct {
+			Audience []string `json:"aud"`
+			KeyID    string   `json:"key_id"`
+		}
+		part, err := base64.RawURLEncoding.DecodeString(strings.Split(token.AccessToken, ".")[1])
+		check(t, err)
+		check(t, json.Unmarshal(part, &claims))
+		if !slices.Equal(claims.Audience, []string{"data"}) || claims.KeyID != own.Id || token.ExpiresIn < 1 || token.ExpiresIn > 900 || token.Audience != "data" {
+			t.Errorf("claims %+v, %d s, audience %s", claims, token.ExpiresIn, token.Audience)
+		}
+		status, problem, _ := s.raw(http.MethodGet, "/v1/me", "Bearer "+token.AccessToken, "")
+		if status != http.StatusUnauthorized || problem.Code != "token_invalid" {
+			t.Errorf("the API took it: %d %s", status, problem.Code)
+		}
+
+		_, err = apiclient.OK(owner.sdk.CreateKeyTokenWithResponse(ctx, own.Id, nil))
+		wantProblem(t, err, http.StatusNotFound, "not_found")
+		_, err = apiclient.OK(dev.sdk.CreateKeyTokenWithResponse(ctx, owner.ApiKey.Id, nil))
+		wantProblem(t, err, http.StatusNotFound, "not_found")
+		_, err = apiclient.OK(dev.sdk.CreateKeyTokenWithResponse(ctx, bare.Id, nil))
+		wantProblem(t, err, http.StatusForbidden, "key_without_scope")
+		_, err = apiclient.OK(s.basic(bare).CreateKeyTokenWithResponse(ctx, bare.Id, nil))
+		wantProblem(t, err, http.StatusForbidden, "session_required")
+		_, err = apiclient.OK(dev.sdk.RevokeApiKeyWithResponse(ctx, own.Id, nil))
+		check(t, err)
+		_, err = apiclient.OK(dev.sdk.CreateKeyTokenWithResponse(ctx, own.Id, nil))
+		wantProblem(t, err, http.StatusUnauthorized, "key_revoked")
+	})
+}

@@ -1126,6 +1126,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/api-keys/{id}/actions/create-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a short JWT for the message path for a key of your own, without its secret
+         * @description For a person who is signed in, with an SDK at hand: AccessKey `jwt`, any SecretKey, the token as SecurityToken. The token may do what the key may, ends with it, and can be revoked by itself (`/v1/auth/revoke`). Keys of others are absent here. Programs use `/v1/auth/token`.
+         */
+        post: operations["createKeyToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys/{id}/actions/revoke": {
         parameters: {
             query?: never;
@@ -7884,6 +7904,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ApiKeyWithSecret"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    createKeyToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description API key id. */
+                id: components["parameters"]["ApiKeyParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token, with audience `data`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessToken"];
                 };
             };
             default: components["responses"]["Failure"];

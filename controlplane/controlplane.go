@@ -126,6 +126,7 @@ type Server struct {
 	bell      *bell
 	collector *collect.Collector
 	denials   *denials.Collector
+	recorder  *denials.Recorder
 	jobs      *jobs.Table
 	usage     *billingdb.Store
 	catalog   *catalog.Service
@@ -221,6 +222,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	s.bell = newBell(s.fleet, s.cache)
 
 	audit := controldb.NewAudit(s.db)
+	s.recorder = denials.NewRecorder(audit, now, log)
 	s.tenants = tenant.New(tenant.Deps{Store: tenantStore, Keyring: keyring, Now: now, Wake: s.bell.Wake,
 		Leaked: func(ctx context.Context, k tenant.APIKey, r tenant.LeakReport) error {
 			return errors.Join(authService.WarnOfLeak(ctx, k), audit.Append(ctx, controldb.LeakEvent(k, r, now())))
@@ -231,7 +233,10 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		Store: authStore, Tenants: tenants, Founder: &catalog.Founder{Tenants: tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: tenants, Catalog: s.catalog}, Mailer: s.mailer, Revocations: s.cache,
 		Keyring: keyring, Now: now, Logger: log, Wake: func() { s.bell.Wake("") }, Hashed: hashMetric(s.deps.Metrics),
 		Audited: func(ctx context.Context, tenantID, userID tenant.ID, action string) error {
-			return audit.Append(ctx, controldb.AccountEvent(tenantID, userID, action, now().UTC()))
+			return audit.Append(ctx, controldb.AccountEvent(auth.CallerOf(ctx), tenantID, userID, action, now().UTC()))
+		},
+		Acted: func(ctx context.Context, a auth.Act) error {
+			return audit.Note(ctx, controldb.ActEvent(auth.CallerOf(ctx), a, now().UTC()))
 		},
 	})
 	federated := controldb.NewFederationStore(s.db)
@@ -246,7 +251,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 		Config: httpapi.Config{PublicURL: s.cfg.PublicURL, Limits: httpapi.Limits{MailTotal: httpapi.MailsPerHour(s.cfg.MailsPerHour)}}, Auth: authService, Tenants: tenants, Federation: federationService, Catalog: s.catalog, Judges: fleet.Judge,
 		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
-		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Mailbox: s.mailer,
+		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Refused: s.recorder.Refused, Mailbox: s.mailer,
 		Console: s.deps.Console, Observe: httpMetrics(s.deps.Metrics), Now: now, Logger: log,
 	})
 	if err != nil {
@@ -324,6 +329,7 @@ func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.jobs.Run(ctx) })
 	g.Go(func() error { return s.mailer.Run(ctx) })
+	g.Go(func() error { return s.recorder.Run(ctx) })
 	g.Go(func() error { return s.bell.run(ctx) })
 	g.Go(func() error {
 		return s.tenants.RunLeaks(ctx, func(err error) { s.deps.Logger.Error("leak reports not looked up; trying again", "err", err) })

@@ -251,6 +251,9 @@ type Deps struct {
 	// Audited keeps in a tenant's audit trail what closing, reopening and erasing
 	// an account did there, in the transaction that does it; nil: nobody.
 	Audited func(ctx context.Context, tenantID, userID tenant.ID, action string) error
+	// Acted keeps an Act in the transaction of ctx; it is in the trails a little
+	// later. nil: nobody.
+	Acted func(ctx context.Context, a Act) error
 }
 
 // Service holds the rules.
@@ -301,6 +304,9 @@ func New(cfg Config, d Deps) *Service {
 	}
 	if d.Audited == nil {
 		d.Audited = func(context.Context, tenant.ID, tenant.ID, string) error { return nil }
+	}
+	if d.Acted == nil {
+		d.Acted = func(context.Context, Act) error { return nil }
 	}
 	return &Service{cfg: cfg, d: d, hasher: newHasher(cfg.PasswordCost, d.Hashed), pepper: d.Keyring.Derive("mail codes")}
 }

@@ -163,7 +163,7 @@ func (s *Service) Reopen(ctx context.Context, email, password string, dev Device
 		return SignedIn{}, err
 	}
 	if !ok {
-		return SignedIn{}, errBadSignIn
+		return SignedIn{}, refusedPerson(u.ID, errBadSignIn)
 	}
 	var out SignedIn
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
@@ -175,7 +175,7 @@ func (s *Service) Reopen(ctx context.Context, email, password string, dev Device
 		out.Grant, err = s.reopen(ctx, u.ID, dev)
 		return err
 	})
-	return out, err
+	return out, refusedPerson(u.ID, err)
 }
 
 // reopen brings the account of a person who proved who they are back, in the

@@ -41,8 +41,10 @@ func (s *Service) BeginFederated(ctx context.Context, tenantID, userID tenant.ID
 		if err := s.d.Store.CreateSession(ctx, ses); err != nil {
 			return err
 		}
-		g, err = s.grant(ctx, ses)
-		return err
+		if g, err = s.grant(ctx, ses); err != nil {
+			return err
+		}
+		return s.acted(ctx, Act{UserID: u.ID, TenantID: tenantID, TargetType: "session", TargetID: ses.ID})
 	})
 	return g, err
 }

@@ -188,7 +188,7 @@ func (s *Service) Accept(ctx context.Context, a *Accepting, dev Device) (Grant, 
 		if err := s.d.Store.SignedIn(ctx, a.user.ID, s.time()); err != nil {
 			return err
 		}
-		g, err = s.beginAs(ctx, u, a.invitation.TenantID, dev, a.proved)
+		_, g, err = s.beginAs(ctx, u, a.invitation.TenantID, dev, a.proved)
 		return err
 	})
 	return g, err

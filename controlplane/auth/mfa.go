@@ -120,7 +120,7 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 		return err
 	})
 	if err != nil {
-		return Grant{}, err
+		return Grant{}, refusedPerson(c.UserID, err)
 	}
 	var g Grant
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
@@ -154,7 +154,7 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 		g, err = s.enter(ctx, u, dev)
 		return err
 	})
-	return g, err
+	return g, refusedPerson(c.UserID, err)
 }
 
 // prove checks a second factor of a user in the transaction of ctx; wrong is
@@ -207,7 +207,7 @@ func (s *Service) proveOwn(ctx context.Context, p *Principal, proof Proof) error
 	if proof == (Proof{}) {
 		return errs.Field("code", "your account has a second factor: send its code too, or a recovery code").WithReason("mfa_code_required")
 	}
-	return s.prove(ctx, p.ID, proof, errWrongFactorCode)
+	return refusedPerson(p.ID, s.prove(ctx, p.ID, proof, errWrongFactorCode))
 }
 
 // Enrolled refuses a person without a second factor where their tenant asks

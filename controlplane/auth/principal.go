@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
@@ -16,6 +17,14 @@ const (
 	KindUser           Kind = "user"
 	KindServiceAccount Kind = "service_account"
 )
+
+// KindOf tells the kind of the owner of a key by their id.
+func KindOf(id tenant.ID) Kind {
+	if strings.HasPrefix(id, tenant.PrefixServiceAccount) {
+		return KindServiceAccount
+	}
+	return KindUser
+}
 
 // Principal is who calls. It is made once for a request and only read.
 type Principal struct {

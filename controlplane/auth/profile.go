@@ -19,7 +19,7 @@ type Note func(ctx context.Context) error
 func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, password string, note Note) error {
 	if err := s.checkOwnPassword(ctx, p, current); err != nil {
 		if errs.CodeOf(err) == errs.Invalid {
-			return errs.Field("current_password", "the password is wrong").WithReason("password_wrong")
+			return refusedPerson(p.ID, errs.Field("current_password", "the password is wrong").WithReason("password_wrong"))
 		}
 		return err
 	}
@@ -184,7 +184,9 @@ func (s *Service) UndoEmail(ctx context.Context, email, code string) error {
 		if _, err := s.moveTo(ctx, u, email); err != nil {
 			return err
 		}
-		_, err = s.endSessions(ctx, u.ID, "", "email_undone")
-		return err
+		if _, err = s.endSessions(ctx, u.ID, "", "email_undone"); err != nil {
+			return err
+		}
+		return s.acted(ctx, Act{UserID: u.ID, TargetType: "user", TargetID: u.ID})
 	})
 }

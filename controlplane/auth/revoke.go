@@ -34,6 +34,9 @@ func (s *Service) RevokeToken(ctx context.Context, token string) error {
 			return err
 		}
 		s.d.Store.AfterCommit(ctx, func() { s.d.Revocations.SetRevoked(context.WithoutCancel(ctx), c.ID) })
+		if err := s.acted(ctx, Act{UserID: c.Subject, KeyID: c.KeyID, TenantID: c.TenantID, TargetType: "token", TargetID: c.ID}); err != nil {
+			return err
+		}
 		return s.recordKeys(ctx)
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 		return SignedIn{}, err
 	}
 	if !ok {
-		return SignedIn{}, errBadSignIn
+		return SignedIn{}, refusedPerson(u.ID, errBadSignIn)
 	}
 	var out SignedIn
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 		out.Grant, err = s.enter(ctx, u, dev)
 		return err
 	})
-	return out, err
+	return out, refusedPerson(u.ID, err)
 }
 
 // enter begins a session in the first tenant of a user who proved who they
@@ -93,7 +93,11 @@ func (s *Service) enter(ctx context.Context, u User, dev Device) (Grant, error) 
 	if err := s.d.Store.SignedIn(ctx, u.ID, s.time()); err != nil {
 		return Grant{}, err
 	}
-	return s.begin(ctx, u, tenants[0], dev)
+	ses, g, err := s.begin(ctx, u, tenants[0], dev)
+	if err != nil {
+		return Grant{}, err
+	}
+	return g, s.acted(ctx, Act{UserID: u.ID, TargetType: "session", TargetID: ses.ID})
 }
 
 func (s *Service) newSession(u User, tenantID tenant.ID, dev Device) Session {
@@ -102,18 +106,19 @@ func (s *Service) newSession(u User, tenantID tenant.ID, dev Device) Session {
 		Address: cut(dev.Address, 64), CreatedAt: now, LastUsedAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(s.cfg.SessionTTL)}
 }
 
-func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Grant, error) {
+func (s *Service) begin(ctx context.Context, u User, tenantID tenant.ID, dev Device) (Session, Grant, error) {
 	return s.beginAs(ctx, u, tenantID, dev, s.time())
 }
 
 // beginAs is begin for a person who proved who they are at a time.
-func (s *Service) beginAs(ctx context.Context, u User, tenantID tenant.ID, dev Device, proved time.Time) (Grant, error) {
+func (s *Service) beginAs(ctx context.Context, u User, tenantID tenant.ID, dev Device, proved time.Time) (Session, Grant, error) {
 	ses := s.newSession(u, tenantID, dev)
 	ses.AuthenticatedAt = proved
 	if err := s.d.Store.CreateSession(ctx, ses); err != nil {
-		return Grant{}, err
+		return ses, Grant{}, err
 	}
-	return s.grant(ctx, ses)
+	g, err := s.grant(ctx, ses)
+	return ses, g, err
 }
 
 func cut(text string, n int) string {
@@ -188,7 +193,10 @@ func (s *Service) Refresh(ctx context.Context, refresh string) (Grant, error) {
 	}
 	if replayed {
 		s.d.Logger.Warn("refresh token used twice: session ended", "session", t.SessionID)
-		if err := s.endSession(ctx, t.SessionID, "refresh_reused"); err != nil {
+		err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+			return s.endOwn(ctx, t.SessionID, "refresh_reused", "refresh_reused")
+		})
+		if err != nil {
 			return Grant{}, err
 		}
 		return Grant{}, unauthenticated("refresh_reused", "this refresh token was used before; the session has been ended, sign in again")
@@ -212,7 +220,33 @@ func (s *Service) SignOut(ctx context.Context, refresh string) error {
 	if err != nil {
 		return err
 	}
-	return s.endSession(ctx, t.SessionID, "sign_out")
+	return s.d.Store.InTx(ctx, func(ctx context.Context) error { return s.endOwn(ctx, t.SessionID, "sign_out", "") })
+}
+
+// endOwn ends the session of a refresh token, and keeps that it was, or why
+// somebody was refused; one that has ended before is left as it is. In the
+// transaction of ctx.
+func (s *Service) endOwn(ctx context.Context, id tenant.ID, reason, refused string) error {
+	ses, err := s.d.Store.Session(ctx, id)
+	if errs.Is(err, errs.NotFound) {
+		return nil // of an account that was erased
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.endSession(ctx, id, reason); err != nil || ses.RevokedAt != nil {
+		return err
+	}
+	return s.acted(ctx, Act{UserID: ses.UserID, TenantID: federatedTenant(ses), TargetType: "session", TargetID: id, Refused: refused})
+}
+
+// federatedTenant is the only tenant that a session of an identity provider
+// concerns.
+func federatedTenant(ses Session) tenant.ID {
+	if ses.Federated.ProviderID == "" {
+		return ""
+	}
+	return ses.TenantID
 }
 
 // live reports whether a session may be used; the cache is asked first.

@@ -133,7 +133,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, p *Principal, password s
 		return err
 	}
 	if !ok {
-		return errWrongPassword
+		return refusedPerson(p.ID, errWrongPassword)
 	}
 	return nil
 }

@@ -109,8 +109,10 @@ func (s *Service) Verify(ctx context.Context, email, code string, dev Device) (V
 		if out.Beginning, err = s.d.Founder.Begin(ctx, p.TenantName, u.ID); err != nil {
 			return fmt.Errorf("found tenant: %w", err)
 		}
-		out.Grant, err = s.begin(ctx, u, out.TenantID, dev)
-		return err
+		if _, out.Grant, err = s.begin(ctx, u, out.TenantID, dev); err != nil {
+			return err
+		}
+		return s.acted(ctx, Act{UserID: u.ID, TargetType: "user", TargetID: u.ID})
 	})
 	return out, err
 }
@@ -171,8 +173,10 @@ func (s *Service) ConfirmReset(ctx context.Context, email, code, password string
 		if err := s.d.Store.UpdateUser(ctx, u); err != nil {
 			return err
 		}
-		_, err = s.endSessions(ctx, u.ID, "", "password_reset")
-		return err
+		if _, err = s.endSessions(ctx, u.ID, "", "password_reset"); err != nil {
+			return err
+		}
+		return s.acted(ctx, Act{UserID: u.ID, TargetType: "user", TargetID: u.ID})
 	})
 	if err != nil {
 		return err

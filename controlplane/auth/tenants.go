@@ -99,7 +99,12 @@ func (s *Service) Switch(ctx context.Context, p *Principal, tenantID tenant.ID, 
 		if err := s.endSession(ctx, ses.ID, "switched"); err != nil {
 			return err
 		}
-		if g, err = s.beginAs(ctx, u, tenantID, dev, ses.AuthenticatedAt); err != nil {
+		next, grant, err := s.beginAs(ctx, u, tenantID, dev, ses.AuthenticatedAt)
+		if err != nil {
+			return err
+		}
+		g = grant
+		if err := s.acted(ctx, Act{UserID: u.ID, TenantID: tenantID, TargetType: "session", TargetID: next.ID}); err != nil {
 			return err
 		}
 		return note(ctx)

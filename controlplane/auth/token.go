@@ -334,14 +334,18 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 	if revoked, err := s.tokenRevoked(ctx, c.ID); err != nil {
 		return nil, err
 	} else if revoked {
-		return nil, errTokenRevoked
+		if c.KeyID != "" {
+			return nil, refusedKey(tenant.APIKey{ID: c.KeyID, TenantID: c.TenantID, OwnerID: c.Subject}, errTokenRevoked)
+		}
+		return nil, refusedPerson(c.Subject, errTokenRevoked)
 	}
 	if c.KeyID != "" {
 		k, err := s.d.Tenants.KeyByID(ctx, c.KeyID)
 		if err != nil {
 			return nil, unknownKey(err)
 		}
-		return s.keyPrincipal(ctx, k, from)
+		p, err := s.keyPrincipal(ctx, k, from)
+		return p, refusedKey(k, err)
 	}
 	return s.sessionPrincipal(ctx, c.SessionID, c.ProviderID, c.TenantID, c.Subject)
 }
@@ -423,7 +427,7 @@ func (s *Service) checkKey(ctx context.Context, id, secret string) (tenant.APIKe
 		return k, err
 	}
 	if subtle.ConstantTimeCompare([]byte(want), []byte(secret)) != 1 {
-		return k, errBadKey
+		return k, refusedKey(k, errBadKey)
 	}
 	return k, nil
 }
@@ -435,7 +439,8 @@ func (s *Service) AuthenticateKey(ctx context.Context, id, secret string, from n
 	if err != nil {
 		return nil, err
 	}
-	return s.keyPrincipal(ctx, k, from)
+	p, err := s.keyPrincipal(ctx, k, from)
+	return p, refusedKey(k, err)
 }
 
 func (s *Service) keyPrincipal(ctx context.Context, k tenant.APIKey, from netip.Addr) (*Principal, error) {
@@ -558,7 +563,7 @@ func (s *Service) tokenOf(ctx context.Context, k tenant.APIKey, audience string,
 		err = errs.E(errs.Forbidden, "API key %s has no scope: it cannot send or receive", k.ID).WithReason("key_without_scope")
 	}
 	if err != nil {
-		return KeyToken{}, err
+		return KeyToken{}, refusedKey(k, err)
 	}
 	token, err := s.sign(ctx, claims{Subject: k.OwnerID, TenantID: k.TenantID, KeyID: k.ID, Audience: audience, TTL: ttl})
 	return KeyToken{AccessToken: token, ExpiresIn: ttl, Audience: audience}, err

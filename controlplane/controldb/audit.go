@@ -1,9 +1,11 @@
 package controldb
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/sluicemq/sluice/controlplane/auth"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/tenant"
 )
@@ -167,9 +169,9 @@ func (r auditRow) event() AuditEvent {
 
 // AccountEvent is what closing, reopening or erasing a person's account did in
 // one of their tenants. Erasing is nobody's act but time's.
-func AccountEvent(tenantID, userID tenant.ID, action string, at time.Time) AuditEvent {
-	e := AuditEvent{ID: tenant.NewID("evt_", at), TenantID: tenantID, At: at, ActorType: "user", ActorID: userID,
-		Action: action, TargetType: "user", TargetID: userID, RequestID: tenant.NewID("req_", at)}
+func AccountEvent(c auth.Caller, tenantID, userID tenant.ID, action string, at time.Time) AuditEvent {
+	e := AuditEvent{ID: tenant.NewID("evt_", at), TenantID: tenantID, At: at, ActorType: "user", ActorID: userID, SourceIP: c.Address,
+		Action: action, TargetType: "user", TargetID: userID, RequestID: cmp.Or(c.RequestID, tenant.NewID("req_", at))}
 	if action == "eraseAccount" {
 		e.ActorType, e.ActorID = "system", "erase_accounts"
 	}

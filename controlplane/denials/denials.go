@@ -34,6 +34,10 @@ type Node interface {
 type Log interface {
 	// AppendOnce adds those events of a tenant that are not there, by their ids.
 	AppendOnce(ctx context.Context, tenantID tenant.ID, events ...controldb.AuditEvent) error
+	// AppendOf adds an event of a person to the logs of their tenants, once.
+	AppendOf(ctx context.Context, e controldb.AuditEvent) error
+	// FileActs writes what people did and what waits for that.
+	FileActs(ctx context.Context) error
 }
 
 // Config of a Collector.

@@ -200,6 +200,7 @@ func (s *server) CreateToken(gc context.Context, r CreateTokenRequestObject) (Cr
 		return oauthInvalid("client_id and client_secret are missing"), nil
 	}
 	t, err := s.d.Auth.Exchange(ctx, id, secret, string(or(r.Body.Audience, "")), c.addr)
+	s.noteRefused(c.gin, err)
 	var e *errs.Error
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/cache"
 	"github.com/sluicemq/sluice/controlplane/catalog"
 	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/controlplane/denials"
 	"github.com/sluicemq/sluice/controlplane/federation"
 	"github.com/sluicemq/sluice/controlplane/fleet"
 	"github.com/sluicemq/sluice/controlplane/mail"
@@ -72,6 +74,7 @@ type system struct {
 	observed   func() map[string]int
 	federation *federation.Service
 	dns        *txtRecords
+	recorder   *denials.Recorder
 	work       work
 	// authAgain makes another control plane's auth.Service on the same database.
 	authAgain   func(t *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service
@@ -188,17 +191,18 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}})
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
-		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Acted: s.acted, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
 	s.revocations = ca
 	s.authAgain = func(_ *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service {
 		return auth.New(auth.Config{PasswordCost: quick, Algorithms: algorithms, KeyRotation: rotation}, auth.Deps{Store: authStore, Tenants: s.tenants,
-			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
+			Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Acted: s.acted, Mailer: s.mailer, Revocations: revocations, Keyring: keyring, Now: s.clock.now})
 	}
 	s.source = controldb.NewSource(s.db, tenants, keyring, s.auth.JWKS)
 	s.source.Now = s.clock.now
 	s.fleet.source = s.source
 	check(t, s.auth.RotateKeys(t.Context()))
 	check(t, s.catalog.PutCluster(t.Context(), catalog.Cluster{ID: "cl_local", Name: "local", RemotingEndpoint: "127.0.0.1:9876", GRPCEndpoint: "127.0.0.1:8081"}))
+	s.recorder = denials.NewRecorder(controldb.NewAudit(s.db), s.clock.now, slog.New(slog.DiscardHandler))
 	s.messages = &memoryMessages{now: s.clock.now, stored: map[string][]catalog.StoredMessage{}}
 
 	var mu sync.Mutex
@@ -217,7 +221,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		OIDC: oidc.New(oidc.Config{Loopback: true, Now: s.clock.now}), Resolver: s.dns, Sealer: keyring, Now: s.clock.now})
 	much := cache.Rate{PerSecond: 1e4, Burst: 1e4}
 	deps := Deps{Auth: s.auth, Tenants: s.tenants, Federation: s.federation, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
-		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Mailbox: s.mailer, Now: s.clock.now,
+		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Refused: s.recorder.Refused, Mailbox: s.mailer, Now: s.clock.now,
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
 		Config:  Config{Limits: Limits{Address: much, Principal: much, SignInAccount: much, AuthAddress: much, AuthNetwork: much, MailAddress: much, MailNetwork: much, MailTotal: much}},
 		Observe: func(route string, status int, _ time.Duration) {
@@ -239,7 +243,11 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 }
 
 func (s *system) audited(ctx context.Context, tenantID, userID tenant.ID, action string) error {
-	return controldb.NewAudit(s.db).Append(ctx, controldb.AccountEvent(tenantID, userID, action, s.clock.now()))
+	return controldb.NewAudit(s.db).Append(ctx, controldb.AccountEvent(auth.CallerOf(ctx), tenantID, userID, action, s.clock.now()))
+}
+
+func (s *system) acted(ctx context.Context, a auth.Act) error {
+	return controldb.NewAudit(s.db).Note(ctx, controldb.ActEvent(auth.CallerOf(ctx), a, s.clock.now()))
 }
 
 // checked holds every answer against the contract.

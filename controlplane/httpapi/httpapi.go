@@ -149,11 +149,15 @@ type Deps struct {
 	Audit       Audit
 	Limiter     Limiter
 	Sealer      Sealer
-	Mailbox     Mailbox
-	Console     fs.FS // index.html and what it loads
-	Observe     Observer
-	Now         func() time.Time
-	Logger      *slog.Logger
+	// Refused is told of callers that are known and were not let in: an event of a
+	// tenant, or without one of a person, for the tenants that they belong to. It
+	// must not block; nil: nobody.
+	Refused func(e controldb.AuditEvent)
+	Mailbox Mailbox
+	Console fs.FS // index.html and what it loads
+	Observe Observer
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // server implements the generated StrictServerInterface.
@@ -205,6 +209,9 @@ func build(d Deps) (*server, *gin.Engine, error) {
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Refused == nil {
+		d.Refused = func(controldb.AuditEvent) {}
 	}
 	if d.Observe == nil {
 		d.Observe = func(string, int, time.Duration) {}

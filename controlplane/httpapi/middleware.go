@@ -34,7 +34,11 @@ func (s *server) begin(c *gin.Context) {
 	now := s.d.Now()
 	ca := &call{gin: c, requestID: tenant.NewID("req_", now), addr: addressOf(c.Request), begun: time.Now(), site: siteOf(s.base(c.Request)), op: s.ops[c.Request.Method+" "+c.FullPath()]}
 	c.Set(callKey, ca)
-	c.Request = c.Request.WithContext(auth.FromNetwork(c.Request.Context(), network(ca.addr)))
+	caller := auth.Caller{Address: ca.addr.String(), RequestID: ca.requestID}
+	if ca.op != nil {
+		caller.Operation = ca.op.id
+	}
+	c.Request = c.Request.WithContext(auth.WithCaller(auth.FromNetwork(c.Request.Context(), network(ca.addr)), caller))
 	h := c.Writer.Header()
 	h.Set("X-Request-Id", ca.requestID)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -84,6 +88,23 @@ func (s *server) refuse(c *gin.Context, err error) {
 		s.auditDenied(c, ca, err)
 	}
 	s.fail(c, err)
+	s.noteRefused(c, err)
+}
+
+// noteRefused tells, after the answer, of somebody who is known and was not let
+// in. A stranger's refusal does the same work: it is told as nobody's.
+func (s *server) noteRefused(c *gin.Context, err error) {
+	var r *auth.RefusedError
+	if !errors.As(err, &r) {
+		return
+	}
+	ca, _ := enter(c)
+	e := controldb.AuditEvent{ActorType: string(auth.KindUser), ActorID: r.UserID, SourceIP: ca.addr.String(), Action: ca.op.id, TargetType: "user", TargetID: r.UserID,
+		Denied: true, Reason: reasonOf(err), RequestID: ca.requestID}
+	if k := r.Key; k.ID != "" {
+		e.TenantID, e.ActorType, e.ActorID, e.KeyID, e.TargetType, e.TargetID = k.TenantID, string(auth.KindOf(k.OwnerID)), k.OwnerID, k.ID, "api_key", k.ID
+	}
+	s.d.Refused(e)
 }
 
 func (s *server) admitCall(c *gin.Context, ca *call) error {

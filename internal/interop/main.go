@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,14 +27,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	downtimes, err := durations(*down)
-	ok := false
 	if err == nil {
-		ok, err = run(ctx, *binary, *rows, downtimes)
+		err = run(ctx, *binary, *rows, downtimes)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
-	}
-	if err != nil || !ok {
 		stop()
 		os.Exit(1)
 	}
@@ -54,52 +52,55 @@ func durations(text string) ([]time.Duration, error) {
 	return out, nil
 }
 
-// run prints the tables and reports whether all rows passed.
-func run(ctx context.Context, binary, pattern string, downtimes []time.Duration) (bool, error) {
+// run prints the tables. The error names each row that did not pass and says why.
+func run(ctx context.Context, binary, pattern string, downtimes []time.Duration) error {
 	dir, err := os.MkdirTemp("", "sluice-interop-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	server, err := testcluster.StartProcess(ctx, binary, filepath.Join(dir, "data"))
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer server.Close()
 	account, err := testcluster.SignUp(ctx, server.URL(), server.Mails(), "interop@example.com", "Interop")
 	if err != nil {
-		return false, err
+		return err
 	}
-	passed, err := eachAlone(ctx, server, account, pattern)
-	if err != nil || len(downtimes) == 0 {
-		return passed, err
+	err = eachAlone(ctx, server, account, pattern)
+	if len(downtimes) == 0 || ctx.Err() != nil {
+		return err
 	}
-	again, err := restarts(ctx, server, account, pattern, downtimes)
-	return passed && again, err
+	return errors.Join(err, restarts(ctx, server, account, pattern, downtimes))
 }
 
 // eachAlone runs one SDK after the other.
-func eachAlone(ctx context.Context, server *testcluster.Process, account *testcluster.Account, pattern string) (bool, error) {
-	passed, failed := 0, 0
+func eachAlone(ctx context.Context, server *testcluster.Process, account *testcluster.Account, pattern string) error {
+	passed := 0
+	var failed []error
 	fmt.Printf("%-22s %-5s %-8s %-5s %-18s %7s\n", "sdk", "send", "receive", "ack", "wrong key refused", "seconds")
 	for _, s := range sdks() {
 		if match, err := path.Match(pattern, s.name); err != nil {
-			return false, fmt.Errorf("rows: %w", err)
+			return fmt.Errorf("rows: %w", err)
 		} else if !match {
 			continue
 		}
 		began := time.Now()
 		r := s.try(ctx, server, account)
-		fmt.Printf("%-22s %-5s %-8s %-5s %-18s %7.1f\n", s.name, word(r.sent), word(r.received), word(r.acked), word(r.refused), time.Since(began).Seconds())
+		line := fmt.Sprintf("%-22s %-5s %-8s %-5s %-18s %7.1f", s.name, word(r.sent), word(r.received), word(r.acked), word(r.refused), time.Since(began).Seconds())
+		fmt.Println(line)
 		if r.ok() {
 			passed++
 		} else {
-			failed++
-			fmt.Println(r.detail)
+			failed = append(failed, fmt.Errorf("%s\n%s", line, r.detail))
 		}
 	}
-	fmt.Printf("interop: rows=%d passed=%d failed=%d\n", passed+failed, passed, failed)
-	return failed == 0 && passed > 0, nil
+	fmt.Printf("interop: rows=%d passed=%d failed=%d\n", passed+len(failed), passed, len(failed))
+	if passed == 0 {
+		failed = append(failed, errors.New("no row passed"))
+	}
+	return errors.Join(failed...)
 }
 
 func word(ok bool) string {

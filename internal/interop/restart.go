@@ -26,7 +26,7 @@ const (
 //
 // All must within 30 seconds and what the SDK itself waits; a row over 30
 // seconds has a mark.
-func restarts(ctx context.Context, server *testcluster.Process, a *testcluster.Account, pattern string, downtimes []time.Duration) (bool, error) {
+func restarts(ctx context.Context, server *testcluster.Process, a *testcluster.Account, pattern string, downtimes []time.Duration) error {
 	var cs consumers
 	defer func() {
 		for _, c := range cs {
@@ -35,44 +35,44 @@ func restarts(ctx context.Context, server *testcluster.Process, a *testcluster.A
 	}()
 	for _, s := range sdks() {
 		if match, err := path.Match(pattern, s.name); err != nil {
-			return false, fmt.Errorf("rows: %w", err)
+			return fmt.Errorf("rows: %w", err)
 		} else if !match || s.tls {
 			continue
 		}
 		for _, mode := range s.consumes {
 			c, err := s.subscribe(ctx, server, a, mode)
 			if err != nil {
-				return false, fmt.Errorf("%s: %w", s.name, err)
+				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			cs = append(cs, c)
 		}
 	}
 	if err := cs.round(ctx, a, "first", time.Now(), func(*subscriber) time.Duration { return firstMessage }); err != nil {
-		return false, err
+		return err
 	}
 	header := fmt.Sprintf("\n%-30s %-10s", "consumer over kill -9", "first")
 	for n, down := range downtimes {
 		header += fmt.Sprintf(" %-10s", fmt.Sprintf("down %.0f s", down.Seconds()))
 		killed := time.Now()
 		if err := server.Kill(); err != nil {
-			return false, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		case <-time.After(down):
 		}
 		if err := server.Start(ctx); err != nil {
-			return false, err
+			return err
 		}
 		back := time.Now()
 		limit := func(c *subscriber) time.Duration { return recovery + c.ownWait(back.Sub(killed)) }
 		if err := cs.round(ctx, a, fmt.Sprintf("restart-%d", n+1), back, limit); err != nil {
-			return false, err
+			return err
 		}
 	}
 	fmt.Println(header)
-	return cs.print(), nil
+	return cs.print()
 }
 
 type consumers []*subscriber
@@ -101,9 +101,10 @@ func (cs consumers) round(ctx context.Context, a *testcluster.Account, key strin
 	return nil
 }
 
-// print prints the rows and reports whether all passed.
-func (cs consumers) print() bool {
-	failed, late := 0, false
+// print prints the rows. The error names those that did not pass and says why.
+func (cs consumers) print() error {
+	var failed []error
+	late := false
 	for _, c := range cs {
 		fmt.Printf("%-30s", c.name)
 		for _, r := range c.results {
@@ -112,15 +113,14 @@ func (cs consumers) print() bool {
 		fmt.Println()
 		late = late || c.late
 		if c.detail != "" {
-			failed++
-			fmt.Println(c.detail)
+			failed = append(failed, errors.New(c.detail))
 		}
 	}
 	if late {
 		fmt.Printf("* over %.0f s: the SDK waited by itself, see %s/README.md\n", recovery.Seconds(), clientsDir)
 	}
-	fmt.Printf("interop: consumers=%d recovered=%d failed=%d\n", len(cs), len(cs)-failed, failed)
-	return failed == 0
+	fmt.Printf("interop: consumers=%d recovered=%d failed=%d\n", len(cs), len(cs)-len(failed), len(failed))
+	return errors.Join(failed...)
 }
 
 // ownWait is how long the SDK may wait for reasons of its own after the server

@@ -57,7 +57,9 @@ func (s *server) fail(c *gin.Context, err error) {
 	if c.Writer.Written() {
 		return
 	}
-	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
+	if gone := c.Request.Context().Err() != nil; gone && (errors.Is(err, context.Canceled) || errs.CodeOf(err) == errs.Internal) {
+		// What broke off because of that has errors of all kinds.
+		s.d.Logger.Info("the client went away", "request_id", ca.requestID, "method", c.Request.Method, "route", c.FullPath(), "err", err)
 		c.Status(statusClientClosed)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,55 @@ func TestTake_refusesOverTheBurst(t *testing.T) {
 			t.Errorf("another key: %+v", d)
 		}
 	})
+}
+
+// Redis hears nothing of a key that it refused until there is something to take.
+func TestTake_remembersRefusals(t *testing.T) {
+	server := miniredis.RunT(t)
+	c := open(t, "redis://"+server.Addr())
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	r := Rate{PerSecond: 1, Burst: 1}
+	ctx := t.Context()
+	if d := c.Take(ctx, "k", r); !d.Allowed {
+		t.Fatalf("the first: %+v", d)
+	}
+	first := c.Take(ctx, "k", r)
+	asked := server.CommandCount()
+	now = now.Add(first.RetryAfter / 2)
+	again := c.Take(ctx, "k", r)
+	if first.Allowed || again.Allowed || server.CommandCount() != asked {
+		t.Errorf("refused %+v, then %+v with %d commands", first, again, server.CommandCount()-asked)
+	}
+	if want := first.RetryAfter - first.RetryAfter/2; again.RetryAfter != want || again.Reset <= 0 || again.Reset >= first.Reset {
+		t.Errorf("wait %s, want %s; whole in %s, before that %s", again.RetryAfter, want, again.Reset, first.Reset)
+	}
+	if d := c.Take(ctx, "other", r); !d.Allowed {
+		t.Errorf("another key: %+v", d)
+	}
+	now = now.Add(first.RetryAfter)
+	asked = server.CommandCount()
+	c.Take(ctx, "k", r)
+	if server.CommandCount() == asked {
+		t.Error("Redis is never asked again")
+	}
+}
+
+func TestRefusals_areBounded(t *testing.T) {
+	r := refusals{of: map[string]refusal{}}
+	now := time.Unix(1, 0)
+	for i := range 3 * maxBuckets {
+		r.put(strconv.Itoa(i), Decision{RetryAfter: time.Hour}, now)
+	}
+	if len(r.of) > maxBuckets {
+		t.Errorf("%d are remembered", len(r.of))
+	}
+	if _, ok := r.get(strconv.Itoa(3*maxBuckets-1), now); !ok {
+		t.Error("the last one is forgotten")
+	}
+	if _, ok := r.get(strconv.Itoa(3*maxBuckets-1), now.Add(time.Hour)); ok {
+		t.Error("one that is over is remembered")
+	}
 }
 
 func TestLock_oneHolderAndGrowingTokens(t *testing.T) {

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -84,14 +82,6 @@ func (r *aclFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.describe, "description", "", "free text in one line")
 }
 
-func keyPermissions(list []string) []api.KeyPermission {
-	out := make([]api.KeyPermission, len(list))
-	for i, p := range list {
-		out[i] = api.KeyPermission(strings.ToUpper(p))
-	}
-	return out
-}
-
 // about says which resources the flags of a create name.
 func (r *aclFlags) about(f *pflag.FlagSet) (api.AclResource, string, error) {
 	named := 0
@@ -115,29 +105,22 @@ func (r *aclFlags) about(f *pflag.FlagSet) (api.AclResource, string, error) {
 
 func (a *app) aclList() *cobra.Command {
 	var principal, resource string
-	c := a.command("list", "List the rules of a namespace", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+	var c *cobra.Command
+	c = listing(a, "list", "List the rules of a namespace", "access rules", aclView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.Acl, *string, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		f := cmd.Flags()
-		params := api.ListAclsParams{Resource: given(f, "resource", api.AclResource(resource)), PageSize: fullPage()}
-		if f.Changed("principal") {
-			id, err := a.findMember(ctx, principal)
+		params := api.ListAclsParams{Resource: given(c.Flags(), "resource", api.AclResource(resource)), PageToken: token, PageSize: fullPage()}
+		if c.Flags().Changed("principal") {
+			id, err := a.principal(ctx, principal)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			params.Principal = &id
 		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.Acl, *string, error) {
-			params.PageToken = token
-			page, err := apiclient.OK(a.sdk.ListAclsWithResponse(ctx, ns, &params))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list access rules", err)
-		}
-		return showList(a, aclView, items)
+		page, err := apiclient.OK(sdk.ListAclsWithResponse(ctx, ns, &params))
+		return page.Items, page.NextPageToken, err
 	})
 	c.Flags().StringVar(&principal, "principal", "", "only rules for exactly this key, service account, member or *")
 	c.Flags().StringVar(&resource, "resource", "", "only rules about this kind: topic, group or namespace")
@@ -145,22 +128,18 @@ func (a *app) aclList() *cobra.Command {
 }
 
 func (a *app) aclGet() *cobra.Command {
-	return a.command("get RULE_ID", "Show a rule", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return showing(a, "get RULE_ID", "Show a rule", "rule", aclView, func(ctx context.Context, c *apiclient.SDK, id string) (api.Acl, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return api.Acl{}, err
 		}
-		r, err := apiclient.OK(a.sdk.GetAclWithResponse(ctx, ns, args[0]))
-		if err != nil {
-			return doing("read rule "+args[0], err)
-		}
-		return showOne(a, aclView, r)
+		return apiclient.OK(c.GetAclWithResponse(ctx, ns, id))
 	})
 }
 
 func (a *app) aclCreate() *cobra.Command {
 	var r aclFlags
-	c := a.command("create allow|deny PRINCIPAL", "Add a rule for an API key, a service account (id), a member (id or mail address) or * for everybody", cobra.ExactArgs(2), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+	c := a.command("create allow|deny PRINCIPAL", "Add a rule for an API key, a service account (id or name), a member (id or mail address) or * for everybody", cobra.ExactArgs(2), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		f, started := cmd.Flags(), a.Now()
 		resource, pattern, err := r.about(f)
 		if err != nil {
@@ -173,18 +152,14 @@ func (a *app) aclCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		principal, err := a.findMember(ctx, args[1])
+		principal, err := a.principal(ctx, args[1])
 		if err != nil {
 			return err
 		}
 		body := api.AclCreate{Effect: api.AclEffect(args[0]), Principal: principal, Resource: resource, Pattern: pattern,
 			Operations: keyPermissions(r.operations), Cidrs: given(f, "cidr", r.cidrs), Description: given(f, "description", r.describe)}
-		if f.Changed("expires") && r.expires != "never" {
-			end, err := a.instant("expires", r.expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = &end
+		if body.ExpiresAt, err = a.firstEnd(f, "expires", r.expires); err != nil {
+			return err
 		}
 		created, err := written(a.sdk.CreateAclWithResponse(ctx, ns, &api.CreateAclParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
 		if err != nil {
@@ -192,6 +167,8 @@ func (a *app) aclCreate() *cobra.Command {
 		}
 		return a.shownACL(ctx, started, created, "Next: sluice acl test KEY_ID OPERATION topic|group NAME")
 	})
+	c.Example = `  sluice acl create deny '*' --topics 'payments-*' --operation PUB,SUB --cidr 10.0.0.0/8
+  sluice acl create allow grace@example.com --groups billing --operation SUB --expires 8h`
 	r.add(c.Flags())
 	c.Flags().StringVar(&r.topics, "topics", "", "topics the rule is about: a name, or a prefix such as 'orders*'")
 	c.Flags().StringVar(&r.groups, "groups", "", "groups the rule is about: a name or a prefix; with their retry and dead-letter topics")
@@ -200,18 +177,10 @@ func (a *app) aclCreate() *cobra.Command {
 }
 
 func (a *app) shownACL(ctx context.Context, started time.Time, r api.Acl, hint string) error {
-	err := a.settle(ctx, started, "rule "+r.Id, r.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := apiclient.OK(a.sdk.GetAclWithResponse(ctx, r.NamespaceId, r.Id))
-		if err == nil {
-			r = latest
-		}
-		return latest.Status, err
-	})
-	if err := errors.Join(showOne(a, aclView, r), err); err != nil {
-		return err
-	}
-	a.next(hint)
-	return nil
+	return shown(ctx, a, started, aclView, "rule "+r.Id, r, func(r api.Acl) api.ResourceStatus { return r.Status },
+		func(ctx context.Context, c *apiclient.SDK) (api.Acl, error) {
+			return apiclient.OK(c.GetAclWithResponse(ctx, r.NamespaceId, r.Id))
+		}, hint)
 }
 
 var aclUpdateFlags = []string{"effect", "pattern", "operation", "cidr", "expires", "description"}
@@ -225,15 +194,9 @@ func (a *app) aclUpdate() *cobra.Command {
 		}
 		body := api.AclUpdate{Effect: given(f, "effect", api.AclEffect(r.effect)), Pattern: given(f, "pattern", r.pattern),
 			Operations: given(f, "operation", keyPermissions(r.operations)), Cidrs: given(f, "cidr", r.cidrs), Description: given(f, "description", r.describe)}
-		switch {
-		case f.Changed("expires") && r.expires == "never":
-			body.ExpiresAt = nullable.NewNullNullable[api.Timestamp]()
-		case f.Changed("expires"):
-			end, err := a.instant("expires", r.expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = nullable.NewNullableWithValue(end)
+		var err error
+		if body.ExpiresAt, err = a.end(f, "expires", r.expires); err != nil {
+			return err
 		}
 		ns, err := a.ns(ctx)
 		if err != nil {
@@ -252,19 +215,13 @@ func (a *app) aclUpdate() *cobra.Command {
 }
 
 func (a *app) aclDelete() *cobra.Command {
-	var lenient bool
-	c := a.command("delete RULE_ID", "Take a rule away", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return a.removing(a.reaches, "delete RULE_ID", "Take a rule away", "rule", "What it allowed stops, and what it denied is possible, at once.", func(ctx context.Context, c *apiclient.SDK, name string) error {
 		ns, err := a.ns(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Take rule %s away? What it allowed stops, and what it denied is possible, at once.", args[0])); err != nil {
-			return err
-		}
-		err = apiclient.Done(a.sdk.DeleteAclWithResponse(ctx, ns, args[0], &api.DeleteAclParams{DryRun: a.dry(), Wait: a.waitParam()}))
-		return a.deleted("rule "+args[0], args[0], err, lenient)
+		return apiclient.Done(c.DeleteAclWithResponse(ctx, ns, name, &api.DeleteAclParams{DryRun: a.dry(), Wait: a.waitParam()}))
 	})
-	return a.deletes(c, &lenient)
 }
 
 // aclTest prints the decision and exits like a refused call when it is no, so

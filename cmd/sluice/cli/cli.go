@@ -80,7 +80,8 @@ func Commands(io IO) []*cobra.Command {
 	a := &app{IO: io}
 	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(),
 		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand(),
-		a.memberCommand(), a.invitationCommand(), a.roleCommand(), a.aclCommand(), a.tenantCommand()}
+		a.memberCommand(), a.invitationCommand(), a.roleCommand(), a.aclCommand(), a.tenantCommand(),
+		a.serviceAccountCommand()}
 	for _, c := range commands {
 		a.common(c)
 		c.SetIn(io.In)
@@ -98,6 +99,8 @@ func (a *app) common(c *cobra.Command) {
 	f.StringVar(&a.context, "context", "", "context to use; beats the environment and the current context")
 	f.StringVarP(&a.namespace, "namespace", "n", "", "namespace, by id or name (default: SLUICE_NAMESPACE, that of the context, or the only one)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no hints on standard error")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{outputTable, outputJSON, outputYAML, outputName}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return a.dress(usage(err.Error(), "See: "+c.CommandPath()+" --help"))
 	})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,7 +66,7 @@ func (g *groupFlags) add(f *pflag.FlagSet) {
 	f.Int32Var(&g.inFlight, "max-in-flight", 10000, "messages handed out and not acknowledged, for each queue")
 	f.Int32Var(&g.recvTPS, "max-recv-tps", 0, "messages a second that may be received; 0: no limit of its own")
 	f.StringVar(&g.describe, "description", "", "free text in one line")
-	f.StringToStringVar(&g.labels, "label", nil, "label as key=value; may be repeated; an update replaces all")
+	pairsVar(f, &g.labels, "label", "label as key=value; may be repeated; an update replaces all, '' takes them away")
 	f.BoolVar(&g.protect, "deletion-protection", false, "refuse to delete it")
 }
 
@@ -107,36 +106,26 @@ func (a *app) groupCommand() *cobra.Command {
 
 func (a *app) groupList() *cobra.Command {
 	var prefix string
-	c := a.command("list", "List consumer groups", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+	var c *cobra.Command
+	c = listing(a, "list", "List consumer groups", "groups", groupView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.Group, *string, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.Group, *string, error) {
-			page, err := apiclient.OK(a.sdk.ListGroupsWithResponse(ctx, ns, &api.ListGroupsParams{Prefix: given(cmd.Flags(), "prefix", prefix),
-				PageToken: token, PageSize: fullPage()}))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list groups", err)
-		}
-		return showList(a, groupView, items)
+		page, err := apiclient.OK(sdk.ListGroupsWithResponse(ctx, ns, &api.ListGroupsParams{Prefix: given(c.Flags(), "prefix", prefix), PageToken: token, PageSize: fullPage()}))
+		return page.Items, page.NextPageToken, err
 	})
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that begin with this")
 	return c
 }
 
 func (a *app) groupGet() *cobra.Command {
-	return a.command("get GROUP", "Show a consumer group", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return showing(a, "get GROUP", "Show a consumer group", "group", groupView, func(ctx context.Context, c *apiclient.SDK, name string) (api.Group, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return api.Group{}, err
 		}
-		g, err := apiclient.OK(a.sdk.GetGroupWithResponse(ctx, ns, args[0]))
-		if err != nil {
-			return doing("read group "+args[0], err)
-		}
-		return showOne(a, groupView, g)
+		return apiclient.OK(c.GetGroupWithResponse(ctx, ns, name))
 	})
 }
 
@@ -170,18 +159,10 @@ func (a *app) groupCreate() *cobra.Command {
 }
 
 func (a *app) shownGroup(ctx context.Context, started time.Time, g api.Group, hint string) error {
-	err := a.settle(ctx, started, "group "+g.Name, g.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := apiclient.OK(a.sdk.GetGroupWithResponse(ctx, g.NamespaceId, g.Name))
-		if err == nil {
-			g = latest
-		}
-		return latest.Status, err
-	})
-	if err := errors.Join(showOne(a, groupView, g), err); err != nil {
-		return err
-	}
-	a.next(hint)
-	return nil
+	return shown(ctx, a, started, groupView, "group "+g.Name, g, func(g api.Group) api.ResourceStatus { return g.Status },
+		func(ctx context.Context, c *apiclient.SDK) (api.Group, error) {
+			return apiclient.OK(c.GetGroupWithResponse(ctx, g.NamespaceId, g.Name))
+		}, hint)
 }
 
 func (a *app) groupUpdate() *cobra.Command {
@@ -206,7 +187,7 @@ func (a *app) groupUpdate() *cobra.Command {
 			return nothingToChange(cmd)
 		}
 		changed, err := apiclient.OK(a.sdk.UpdateGroupWithResponse(ctx, ns, args[0],
-			&api.UpdateGroupParams{DryRun: a.dry(), Wait: a.waitParam(), IfMatch: ptr(fmt.Sprintf("%q", fmt.Sprint(now.Revision)))}, body))
+			&api.UpdateGroupParams{DryRun: a.dry(), Wait: a.waitParam(), IfMatch: ifMatch(now.Revision)}, body))
 		if err != nil {
 			return doing("change group "+args[0], err)
 		}
@@ -217,19 +198,13 @@ func (a *app) groupUpdate() *cobra.Command {
 }
 
 func (a *app) groupDelete() *cobra.Command {
-	var lenient bool
-	c := a.command("delete GROUP", "Delete a consumer group with its offsets", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return a.removing(a.reaches, "delete GROUP", "Delete a consumer group with its offsets", "group", "Its offsets go with it.", func(ctx context.Context, c *apiclient.SDK, name string) error {
 		ns, err := a.ns(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Delete group %s with its offsets?", args[0])); err != nil {
-			return err
-		}
-		err = apiclient.Done(a.sdk.DeleteGroupWithResponse(ctx, ns, args[0], &api.DeleteGroupParams{DryRun: a.dry(), Wait: a.waitParam()}))
-		return a.deleted("group "+args[0], args[0], err, lenient)
+		return apiclient.Done(c.DeleteGroupWithResponse(ctx, ns, name, &api.DeleteGroupParams{DryRun: a.dry(), Wait: a.waitParam()}))
 	})
-	return a.deletes(c, &lenient)
 }
 
 func (a *app) groupLag() *cobra.Command {

@@ -33,6 +33,7 @@ type shell struct {
 	terminal bool
 	stdin    string
 	password string
+	now      func() time.Time
 	log      bytes.Buffer
 }
 
@@ -50,7 +51,7 @@ func newShell(t *testing.T) *shell {
 		}
 	})
 	address := server.Listener.Addr().String()
-	s := &shell{t: t, api: a, url: "http://sluice.test", dir: t.TempDir(), env: map[string]string{}}
+	s := &shell{t: t, api: a, url: "http://sluice.test", dir: t.TempDir(), env: map[string]string{}, now: func() time.Time { return time.Date(2026, 9, 1, 9, 0, 0, 0, time.UTC) }}
 	s.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", address) // whatever the name: output must not depend on a port
 	}}}
@@ -79,7 +80,7 @@ func (s *shell) run(args ...string) result {
 		Getenv:       func(name string) string { return s.env[name] },
 		HTTP:         s.http,
 		ConfigDir:    filepath.Join(s.dir, "sluice"),
-		Now:          func() time.Time { return time.Date(2026, 9, 1, 9, 0, 0, 0, time.UTC) },
+		Now:          s.now,
 	}
 	root := &cobra.Command{Use: "sluice", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(Commands(io)...)

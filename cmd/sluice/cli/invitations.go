@@ -25,19 +25,11 @@ func (a *app) invitationCommand() *cobra.Command {
 	return a.parent("invitation", "Invitations of people to the tenant, by mail", a.invitationList(), a.invitationGet(), a.invitationCreate(), a.invitationResend(), a.invitationDelete())
 }
 
-func (a *app) invitations(ctx context.Context, state *api.InvitationState) ([]api.Invitation, error) {
-	c, err := a.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	items, err := collect(apiclient.All(func(token *string) ([]api.Invitation, *string, error) {
+func invitations(state *api.InvitationState) func(context.Context, *apiclient.SDK, *string) ([]api.Invitation, *string, error) {
+	return func(ctx context.Context, c *apiclient.SDK, token *string) ([]api.Invitation, *string, error) {
 		page, err := apiclient.OK(c.ListInvitationsWithResponse(ctx, &api.ListInvitationsParams{State: state, PageToken: token, PageSize: fullPage()}))
 		return page.Items, page.NextPageToken, err
-	}))
-	if err != nil {
-		return nil, doing("list invitations", err)
 	}
-	return items, nil
 }
 
 // findInvitation finds an invitation by id, or a pending one by mail address.
@@ -46,7 +38,7 @@ func (a *app) findInvitation(ctx context.Context, which string) (string, error) 
 		_, err := a.client(ctx)
 		return which, err
 	}
-	items, err := a.invitations(ctx, ptr(api.InvitationPending))
+	items, err := every(ctx, a, "invitations", invitations(ptr(api.InvitationPending)))
 	if err != nil {
 		return "", err
 	}
@@ -60,28 +52,21 @@ func (a *app) findInvitation(ctx context.Context, which string) (string, error) 
 
 func (a *app) invitationList() *cobra.Command {
 	var state string
-	c := a.command("list", "List invitations", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-		items, err := a.invitations(ctx, given(cmd.Flags(), "state", api.InvitationState(state)))
-		if err != nil {
-			return err
-		}
-		return showList(a, invitationView, items)
+	var c *cobra.Command
+	c = listing(a, "list", "List invitations", "invitations", invitationView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.Invitation, *string, error) {
+		return invitations(given(c.Flags(), "state", api.InvitationState(state)))(ctx, sdk, token)
 	})
 	c.Flags().StringVar(&state, "state", "", "only those in this state: pending, accepted or expired")
 	return c
 }
 
 func (a *app) invitationGet() *cobra.Command {
-	return a.command("get INVITATION", "Show an invitation, by id or mail address", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findInvitation(ctx, args[0])
+	return showing(a, "get INVITATION", "Show an invitation, by id or mail address", "invitation", invitationView, func(ctx context.Context, c *apiclient.SDK, which string) (api.Invitation, error) {
+		id, err := a.findInvitation(ctx, which)
 		if err != nil {
-			return err
+			return api.Invitation{}, err
 		}
-		i, err := apiclient.OK(a.sdk.GetInvitationWithResponse(ctx, id))
-		if err != nil {
-			return doing("read invitation "+args[0], err)
-		}
-		return showOne(a, invitationView, i)
+		return apiclient.OK(c.GetInvitationWithResponse(ctx, id))
 	})
 }
 
@@ -94,12 +79,9 @@ func (a *app) invitationCreate() *cobra.Command {
 		}
 		i, err := written(c.CreateInvitationWithResponse(ctx, &api.CreateInvitationParams{DryRun: a.dry()},
 			api.InvitationCreate{Email: args[0], Role: api.Role(role), Locale: given(cmd.Flags(), "language", api.Locale(locale))}))
-		if err != nil {
-			return doing("invite "+args[0], err)
-		}
-		a.noted()
-		return showOne(a, invitationView, i)
+		return changed(a, invitationView, "invite "+args[0], i, err, "")
 	})
+	c.Example = `  sluice invitation create ada@example.com --role developer --language zh`
 	c.Flags().StringVar(&role, "role", "viewer", "role in the whole tenant: owner, admin, developer, viewer, billing or none")
 	c.Flags().StringVar(&locale, "language", "en", "language of the mail: en or zh")
 	return a.writes(c)
@@ -112,23 +94,17 @@ func (a *app) invitationResend() *cobra.Command {
 			return err
 		}
 		i, err := apiclient.OK(a.sdk.ResendInvitationWithResponse(ctx, id, nil))
-		if err != nil {
-			return doing("send invitation "+args[0]+" again", err)
-		}
-		return showOne(a, invitationView, i)
+		return changed(a, invitationView, "send invitation "+args[0]+" again", i, err, "")
 	})
 }
 
 func (a *app) invitationDelete() *cobra.Command {
-	return a.writes(a.command("delete INVITATION", "Withdraw an invitation, by id or mail address", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findInvitation(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		if err := apiclient.Done(a.sdk.DeleteInvitationWithResponse(ctx, id, &api.DeleteInvitationParams{DryRun: a.dry()})); err != nil {
-			return doing("withdraw invitation "+args[0], err)
-		}
-		a.noted()
-		return nil
-	}))
+	return a.removing(a.writes, "delete INVITATION", "Withdraw an invitation, by id or mail address", "invitation", "Its link works no more.",
+		func(ctx context.Context, c *apiclient.SDK, which string) error {
+			id, err := a.findInvitation(ctx, which)
+			if err != nil {
+				return err
+			}
+			return apiclient.Done(c.DeleteInvitationWithResponse(ctx, id, &api.DeleteInvitationParams{DryRun: a.dry()}))
+		})
 }

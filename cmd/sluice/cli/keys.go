@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -24,11 +20,12 @@ func keyColumns() []column[api.ApiKey] {
 		{title: "name", value: func(k api.ApiKey) string { return k.Name }},
 		{title: "state", value: func(k api.ApiKey) string { return string(k.State) }},
 		{title: "hint", value: func(k api.ApiKey) string { return "…" + k.Hint }},
-		{title: "scopes", value: func(k api.ApiKey) string { return scopes(k.Scopes) }},
+		{title: "scopes", value: func(k api.ApiKey) string { return scopesText(k.Scopes) }},
 		{title: "control_role", value: func(k api.ApiKey) string { return deref(k.ControlRole) }},
 		{title: "expires_at", value: func(k api.ApiKey) string { return moment(k.ExpiresAt) }},
 		{title: "last_used_at", value: func(k api.ApiKey) string { return moment(k.LastUsedAt) }},
 		{title: "last_used_for", detail: true, value: lastUse},
+		{title: "scopes_detail", detail: true, value: func(k api.ApiKey) string { return scopesDetail(k.Scopes) }},
 		{title: "revoked_reason", detail: true, value: func(k api.ApiKey) string { return deref(k.RevokedReason) }},
 		{title: "owner_id", detail: true, value: func(k api.ApiKey) string { return k.OwnerId }},
 		{title: "allowed_cidrs", detail: true, value: func(k api.ApiKey) string { return strings.Join(k.AllowedCidrs, ", ") }},
@@ -48,24 +45,12 @@ var (
 		{title: "secret", value: func(k api.ApiKeyWithSecret) string { return k.Secret }},
 		{title: "name", value: func(k api.ApiKeyWithSecret) string { return k.Name }},
 		{title: "state", value: func(k api.ApiKeyWithSecret) string { return string(k.State) }},
-		{title: "scopes", value: func(k api.ApiKeyWithSecret) string { return scopes(k.Scopes) }},
+		{title: "scopes", value: func(k api.ApiKeyWithSecret) string { return scopesText(k.Scopes) }},
 		{title: "control_role", value: func(k api.ApiKeyWithSecret) string { return deref(k.ControlRole) }},
 		{title: "expires_at", value: func(k api.ApiKeyWithSecret) string { return moment(k.ExpiresAt) }},
 		{title: "phase", value: func(k api.ApiKeyWithSecret) string { return string(k.Status.Phase) }},
 	}}
 )
-
-func scopes(in []api.ApiKeyScope) string {
-	texts := make([]string, len(in))
-	for i, s := range in {
-		permissions := make([]string, len(s.Permissions))
-		for j, p := range s.Permissions {
-			permissions[j] = string(p)
-		}
-		texts[i] = s.NamespaceId + ":" + strings.Join(permissions, "+")
-	}
-	return strings.Join(texts, " ")
-}
 
 // lastUse says what a key was used for last, such as "PUB orders from 203.0.113.7".
 func lastUse(k api.ApiKey) string {
@@ -90,39 +75,17 @@ func moment(t *api.Time) string {
 }
 
 type keyFlags struct {
-	name, describe, owner, role, expires, scopeExpires, secretFile string
-	permissions, topics, groups, cidrs, scopeCIDRs                 []string
-	disabled, noScope                                              bool
+	name, describe, owner, role, expires, secretFile string
+	cidrs                                            []string
+	scope                                            scopeFlags
+	disabled, noScope                                bool
 }
 
 func (k *keyFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&k.describe, "description", "", "free text in one line")
 	f.StringVar(&k.expires, "expires", "", "end as time (2027-01-31T00:00:00Z) or from now on (720h); never: no end")
 	f.StringSliceVar(&k.cidrs, "allow-cidr", nil, "address or network the key may be used from; may be repeated")
-	f.StringSliceVar(&k.permissions, "permission", []string{"PUB", "SUB"}, "what it may do in the namespace: PUB, SUB, MANAGE, DESCRIBE")
-	f.StringSliceVar(&k.topics, "topics", nil, "topics it holds for, such as orders*; default: all")
-	f.StringSliceVar(&k.groups, "groups", nil, "groups it holds for; default: all")
-	f.StringSliceVar(&k.scopeCIDRs, "scope-cidr", nil, "address or network that the permissions hold for; may be repeated; default: all that the key allows")
-	f.StringVar(&k.scopeExpires, "scope-expires", "", "end of the permissions, as a time or from now on; default: the key's")
-}
-
-// scopeFlags are those that describe the scope.
-var scopeFlags = []string{"permission", "topics", "groups", "scope-cidr", "scope-expires"}
-
-// scope is the scope in namespace ns that the flags describe.
-func (a *app) scope(k *keyFlags, f *pflag.FlagSet, ns string) (*[]api.ApiKeyScope, error) {
-	s := api.ApiKeyScope{NamespaceId: ns, Topics: given(f, "topics", k.topics), Groups: given(f, "groups", k.groups), Cidrs: given(f, "scope-cidr", k.scopeCIDRs)}
-	if f.Changed("scope-expires") {
-		t, err := a.instant("scope-expires", k.scopeExpires)
-		if err != nil {
-			return nil, err
-		}
-		s.ExpiresAt = &t
-	}
-	for _, p := range k.permissions {
-		s.Permissions = append(s.Permissions, api.KeyPermission(strings.ToUpper(p)))
-	}
-	return &[]api.ApiKeyScope{s}, nil
+	k.scope.add(f)
 }
 
 // broughtSecret reads a secret of the user's own from a file, or from standard
@@ -135,32 +98,14 @@ func (a *app) broughtSecret(f *pflag.FlagSet, path string) (*string, error) {
 	return &text, err
 }
 
-// readSecret reads at most limit bytes, without the line's end.
-func (a *app) readSecret(what, path string, limit int64) (string, error) {
-	in := a.In
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return "", usage(what+": "+err.Error(), "Name a file, or - for standard input.")
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, limit))
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", what, err)
-	}
-	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
 // instant reads a time, or a length of time from now on.
-func (a *app) instant(flag, text string) (api.Timestamp, error) {
+func (a *app) instant(what, text string) (api.Timestamp, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return api.NewTimestamp(t), nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return api.Timestamp{}, usage(fmt.Sprintf("--%s %q is neither a time nor a length of time", flag, text), "Write it like 2027-01-31T00:00:00Z or 720h.")
+		return api.Timestamp{}, usage(fmt.Sprintf("%s %q is neither a time nor a length of time", what, text), "Write it like 2027-01-31T00:00:00Z or 720h.")
 	}
 	return api.NewTimestamp(a.Now().Add(d)), nil
 }
@@ -171,47 +116,37 @@ func (a *app) keyCommand() *cobra.Command {
 
 func (a *app) keyList() *cobra.Command {
 	var state, owner string
-	c := a.command("list", "List API keys", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
+	var c *cobra.Command
+	c = listing(a, "list", "List API keys", "API keys", keyView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.ApiKey, *string, error) {
+		f := c.Flags()
+		params := api.ListApiKeysParams{State: given(f, "state", api.ApiKeyState(state)), PageToken: token, PageSize: fullPage()}
+		if f.Changed("owner") {
+			id, err := a.principal(ctx, owner)
+			if err != nil {
+				return nil, nil, err
+			}
+			params.OwnerId = &id
 		}
-		f := cmd.Flags()
-		params := api.ListApiKeysParams{State: given(f, "state", api.ApiKeyState(state)), OwnerId: given(f, "owner", owner), PageSize: fullPage()}
 		if a.namespace != "" {
 			ns, err := a.findNamespace(ctx, a.namespace)
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			params.NamespaceId = &ns
 		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.ApiKey, *string, error) {
-			params.PageToken = token
-			page, err := apiclient.OK(c.ListApiKeysWithResponse(ctx, &params))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list API keys", err)
-		}
-		return showList(a, keyView, items)
+		page, err := apiclient.OK(sdk.ListApiKeysWithResponse(ctx, &params))
+		return page.Items, page.NextPageToken, err
 	})
 	c.Flags().StringVar(&state, "state", "", "only keys in this state: active, disabled, expired or revoked")
-	c.Flags().StringVar(&owner, "owner", "", "only keys of this user or service account")
+	c.Flags().StringVar(&owner, "owner", "", "only keys of this member (id or mail address) or service account (id or name)")
 	return c
 }
 
 func (a *app) keyGet() *cobra.Command {
-	return a.command("get KEY_ID", "Show an API key; the secret is never shown again", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		k, err := apiclient.OK(c.GetApiKeyWithResponse(ctx, args[0]))
-		if err != nil {
-			return doing("read API key "+args[0], err)
-		}
-		return showOne(a, keyView, k)
-	})
+	return showing(a, "get KEY_ID", "Show an API key; the secret is never shown again", "API key", keyView,
+		func(ctx context.Context, c *apiclient.SDK, id string) (api.ApiKey, error) {
+			return apiclient.OK(c.GetApiKeyWithResponse(ctx, id))
+		})
 }
 
 func (a *app) keyCreate() *cobra.Command {
@@ -222,24 +157,23 @@ func (a *app) keyCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body := api.ApiKeyCreate{Name: args[0], Description: given(f, "description", k.describe), OwnerId: given(f, "owner", k.owner),
+		body := api.ApiKeyCreate{Name: args[0], Description: given(f, "description", k.describe),
 			ControlRole: given(f, "control-role", api.ControlRole(k.role)), AllowedCidrs: given(f, "allow-cidr", k.cidrs)}
+		if f.Changed("owner") {
+			id, err := a.principal(ctx, k.owner)
+			if err != nil {
+				return err
+			}
+			body.OwnerId = &id
+		}
 		if body.Secret, err = a.broughtSecret(f, k.secretFile); err != nil {
 			return err
 		}
-		if f.Changed("expires") && k.expires != "never" {
-			t, err := a.instant("expires", k.expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = &t
+		if body.ExpiresAt, err = a.firstEnd(f, "expires", k.expires); err != nil {
+			return err
 		}
 		if !k.noScope {
-			ns, err := a.ns(ctx)
-			if err != nil {
-				return err
-			}
-			if body.Scopes, err = a.scope(&k, f, ns); err != nil {
+			if body.Scopes, err = a.scopes(ctx, &k.scope, f, nil); err != nil {
 				return err
 			}
 		}
@@ -259,7 +193,10 @@ func (a *app) keyCreate() *cobra.Command {
 		return a.issued(ctx, started, issued)
 	})
 	k.add(c.Flags())
-	c.Flags().StringVar(&k.owner, "owner", "", "user or service account that it acts for (default: you)")
+	c.Example = `  sluice key create checkout --topics 'orders*' --permission PUB --expires 2160h
+  sluice key create ci --owner ci --no-scope --control-role developer
+  sluice key create moved --scope-cidr 10.20.0.0/16 --scope-expires 720h --secret-file - < secret.txt`
+	c.Flags().StringVar(&k.owner, "owner", "", "member (id or mail address) or service account (id or name) that it acts for (default: you)")
 	c.Flags().StringVar(&k.role, "control-role", "", "let it use the HTTP API as admin, developer, viewer or billing")
 	c.Flags().StringVar(&k.secretFile, "secret-file", "", "bring a secret of your own: the file that holds it, or - for standard input")
 	c.Flags().BoolVar(&k.noScope, "no-scope", false, "no permissions on messages, only the control role")
@@ -291,33 +228,32 @@ func (a *app) keyUpdate() *cobra.Command {
 		}
 		body := api.ApiKeyUpdate{Name: given(f, "name", k.name), Description: given(f, "description", k.describe),
 			Disabled: given(f, "disabled", k.disabled), AllowedCidrs: given(f, "allow-cidr", k.cidrs)}
-		if f.Changed("expires") && k.expires == "never" {
-			body.ExpiresAt = nullable.NewNullNullable[api.Timestamp]()
-		} else if f.Changed("expires") {
-			t, err := a.instant("expires", k.expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = nullable.NewNullableWithValue(t)
+		if body.ExpiresAt, err = a.end(f, "expires", k.expires); err != nil {
+			return err
 		}
-		if slices.ContainsFunc(scopeFlags, f.Changed) {
-			ns, err := a.ns(ctx)
+		params := api.UpdateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}
+		if k.scope.given(f) {
+			// Scopes are replaced as a whole: the rest of them is read first.
+			now, err := apiclient.OK(c.GetApiKeyWithResponse(ctx, args[0]))
 			if err != nil {
-				return err
+				return doing("read API key "+args[0], err)
 			}
-			if body.Scopes, err = a.scope(&k, f, ns); err != nil {
+			params.IfMatch = ifMatch(now.Revision)
+			if body.Scopes, err = a.scopes(ctx, &k.scope, f, now.Scopes); err != nil {
 				return err
 			}
 		}
 		if body.Name == nil && body.Description == nil && body.Disabled == nil && body.AllowedCidrs == nil && body.Scopes == nil && !body.ExpiresAt.IsSpecified() {
 			return nothingToChange(cmd)
 		}
-		changed, err := apiclient.OK(c.UpdateApiKeyWithResponse(ctx, args[0], &api.UpdateApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}, body))
+		changed, err := apiclient.OK(c.UpdateApiKeyWithResponse(ctx, args[0], &params, body))
 		if err != nil {
 			return doing("change API key "+args[0], err)
 		}
 		return a.shownKey(ctx, started, changed)
 	})
+	c.Example = `  sluice key update slk_7Qm2XvN4kPz9Rt3Lc8Wd --topics 'orders*' --scope-expires never
+  sluice key get slk_7Qm2XvN4kPz9Rt3Lc8Wd -o yaml > key.yaml && sluice key update slk_7Qm2XvN4kPz9Rt3Lc8Wd --scopes-file key.yaml`
 	k.add(c.Flags())
 	c.Flags().StringVar(&k.name, "name", "", "another name")
 	c.Flags().BoolVar(&k.disabled, "disabled", false, "refuse the key until it is enabled again")
@@ -325,18 +261,10 @@ func (a *app) keyUpdate() *cobra.Command {
 }
 
 func (a *app) shownKey(ctx context.Context, started time.Time, k api.ApiKey) error {
-	err := a.settle(ctx, started, "API key "+k.Id, k.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := apiclient.OK(a.sdk.GetApiKeyWithResponse(ctx, k.Id))
-		if err == nil {
-			k = latest
-		}
-		return latest.Status, err
-	})
-	if err := errors.Join(showOne(a, keyView, k), err); err != nil {
-		return err
-	}
-	a.noted()
-	return nil
+	return shown(ctx, a, started, keyView, "API key "+k.Id, k, func(k api.ApiKey) api.ResourceStatus { return k.Status },
+		func(ctx context.Context, c *apiclient.SDK) (api.ApiKey, error) {
+			return apiclient.OK(c.GetApiKeyWithResponse(ctx, k.Id))
+		}, "")
 }
 
 func (a *app) keyRotate() *cobra.Command {
@@ -348,12 +276,8 @@ func (a *app) keyRotate() *cobra.Command {
 			return err
 		}
 		body := api.ApiKeyRotate{GracePeriod: given(f, "grace-period", grace)}
-		if f.Changed("expires") {
-			t, err := a.instant("expires", expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = &t
+		if body.ExpiresAt, err = a.firstEnd(f, "expires", expires); err != nil {
+			return err
 		}
 		if body.Secret, err = a.broughtSecret(f, secretFile); err != nil {
 			return err
@@ -378,6 +302,7 @@ func (a *app) keyRotate() *cobra.Command {
 		}
 		return a.issued(ctx, started, issued)
 	})
+	c.Example = `  sluice key rotate slk_7Qm2XvN4kPz9Rt3Lc8Wd --grace-period 24h -o json`
 	c.Flags().StringVar(&grace, "grace-period", "0s", "how long the old key goes on working, at most 168h")
 	c.Flags().StringVar(&expires, "expires", "", "end of the new key, as a time or from now on")
 	c.Flags().StringVar(&secretFile, "secret-file", "", "bring a secret of your own: the file that holds it, or - for standard input")
@@ -404,19 +329,9 @@ func (a *app) keyRevoke() *cobra.Command {
 }
 
 func (a *app) keyDelete() *cobra.Command {
-	var lenient bool
-	c := a.command("delete KEY_ID", "Delete a key; it stops working at once", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		if err := a.confirm(fmt.Sprintf("Delete API key %s?", args[0])); err != nil {
-			return err
-		}
-		err = apiclient.Done(c.DeleteApiKeyWithResponse(ctx, args[0], &api.DeleteApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
-		return a.deleted("API key "+args[0], args[0], err, lenient)
+	return a.removing(a.reaches, "delete KEY_ID", "Delete a key; it stops working at once", "API key", "It stops working at once.", func(ctx context.Context, c *apiclient.SDK, name string) error {
+		return apiclient.Done(c.DeleteApiKeyWithResponse(ctx, name, &api.DeleteApiKeyParams{DryRun: a.dry(), Wait: a.waitParam()}))
 	})
-	return a.deletes(c, &lenient)
 }
 
 func (a *app) keyReportLeak() *cobra.Command {

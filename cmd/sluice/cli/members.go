@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,19 +24,9 @@ func (a *app) memberCommand() *cobra.Command {
 	return a.parent("member", "Members: the people of the tenant", a.memberList(), a.memberGet(), a.memberRole(), a.memberRemove(), a.memberLeave())
 }
 
-func (a *app) members(ctx context.Context) ([]api.Member, error) {
-	c, err := a.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	items, err := collect(apiclient.All(func(token *string) ([]api.Member, *string, error) {
-		page, err := apiclient.OK(c.ListMembersWithResponse(ctx, &api.ListMembersParams{PageToken: token, PageSize: fullPage()}))
-		return page.Items, page.NextPageToken, err
-	}))
-	if err != nil {
-		return nil, doing("list members", err)
-	}
-	return items, nil
+func listMembers(ctx context.Context, c *apiclient.SDK, token *string) ([]api.Member, *string, error) {
+	page, err := apiclient.OK(c.ListMembersWithResponse(ctx, &api.ListMembersParams{PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
 }
 
 // findMember finds a member by id or mail address.
@@ -44,7 +35,7 @@ func (a *app) findMember(ctx context.Context, who string) (string, error) {
 		_, err := a.client(ctx)
 		return who, err
 	}
-	items, err := a.members(ctx)
+	items, err := every(ctx, a, "members", listMembers)
 	if err != nil {
 		return "", err
 	}
@@ -56,60 +47,55 @@ func (a *app) findMember(ctx context.Context, who string) (string, error) {
 	return "", &Error{Exit: exitNotFound, What: "there is no member " + who, Why: "nobody in this tenant has that address", Fix: "See: sluice member list"}
 }
 
+// principal finds a member by id or mail address, or a service account by id
+// or name; ids of keys, and * for everybody, stay as they are.
+func (a *app) principal(ctx context.Context, who string) (string, error) {
+	if who == "*" || strings.Contains(who, "@") || principalForm.MatchString(who) {
+		return a.findMember(ctx, who)
+	}
+	s, err := a.account(ctx, who)
+	return s.Id, doing("find service account "+who, err)
+}
+
+var principalForm = regexp.MustCompile(`^(usr|sa|slk)_`)
+
 func (a *app) memberList() *cobra.Command {
-	return a.command("list", "List the people of the tenant", cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		items, err := a.members(ctx)
-		if err != nil {
-			return err
-		}
-		return showList(a, memberView, items)
-	})
+	return listing(a, "list", "List the people of the tenant", "members", memberView, listMembers)
 }
 
 func (a *app) memberGet() *cobra.Command {
-	return a.command("get MEMBER", "Show a member, by id or mail address", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findMember(ctx, args[0])
+	return showing(a, "get MEMBER", "Show a member, by id or mail address", "member", memberView, func(ctx context.Context, c *apiclient.SDK, who string) (api.Member, error) {
+		id, err := a.findMember(ctx, who)
 		if err != nil {
-			return err
+			return api.Member{}, err
 		}
-		m, err := apiclient.OK(a.sdk.GetMemberWithResponse(ctx, id))
-		if err != nil {
-			return doing("read member "+args[0], err)
-		}
-		return showOne(a, memberView, m)
+		return apiclient.OK(c.GetMemberWithResponse(ctx, id))
 	})
 }
 
 func (a *app) memberRole() *cobra.Command {
-	return a.writes(a.command("set-role MEMBER ROLE", "Give a member another role: owner, admin, developer, viewer, billing or none", cobra.ExactArgs(2), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	c := a.command("set-role MEMBER ROLE", "Give a member another role: owner, admin, developer, viewer, billing or none", cobra.ExactArgs(2), func(ctx context.Context, _ *cobra.Command, args []string) error {
 		id, err := a.findMember(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		m, err := apiclient.OK(a.sdk.UpdateMemberWithResponse(ctx, id, &api.UpdateMemberParams{DryRun: a.dry()}, api.MemberUpdate{Role: api.Role(args[1])}))
-		if err != nil {
-			return doing("change the role of "+args[0], err)
-		}
-		a.noted()
-		return showOne(a, memberView, m)
-	}))
+		return changed(a, memberView, "change the role of "+args[0], m, err, "")
+	})
+	c.Example = `  sluice member set-role grace@example.com developer`
+	c.ValidArgsFunction = words(1, string(api.RoleOwner), string(api.RoleAdmin), string(api.RoleDeveloper), string(api.RoleViewer), string(api.RoleBilling), string(api.RoleNone))
+	return a.writes(c)
 }
 
 func (a *app) memberRemove() *cobra.Command {
-	return a.asks(a.writes(a.command("remove MEMBER", "Remove a member: their sessions end and their API keys are revoked at once", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findMember(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		if err := a.confirm("Remove " + args[0] + " from the tenant? Their API keys in it stop at once."); err != nil {
-			return err
-		}
-		if err := apiclient.Done(a.sdk.RemoveMemberWithResponse(ctx, id, &api.RemoveMemberParams{DryRun: a.dry()})); err != nil {
-			return doing("remove member "+args[0], err)
-		}
-		a.noted()
-		return nil
-	})))
+	return a.removing(a.writes, "remove MEMBER", "Remove a member: their sessions end and their API keys are revoked at once", "member",
+		"Their sessions end, and their API keys in this tenant stop at once.", func(ctx context.Context, c *apiclient.SDK, who string) error {
+			id, err := a.findMember(ctx, who)
+			if err != nil {
+				return err
+			}
+			return apiclient.Done(c.RemoveMemberWithResponse(ctx, id, &api.RemoveMemberParams{DryRun: a.dry()}))
+		})
 }
 
 func (a *app) memberLeave() *cobra.Command {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +39,7 @@ type namespaceFlags struct {
 
 func (n *namespaceFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&n.describe, "description", "", "free text in one line")
-	f.StringToStringVar(&n.labels, "label", nil, "label as key=value; may be repeated; an update replaces all")
+	pairsVar(f, &n.labels, "label", "label as key=value; may be repeated; an update replaces all, '' takes them away")
 	f.BoolVar(&n.strict, "strict-types", false, "refuse messages of another kind than the topic's type, over both protocols")
 	f.Int32Var(&n.sendTPS, "max-send-tps", 0, "messages a second that may be sent; 0: no limit of its own")
 	f.Int32Var(&n.recvTPS, "max-recv-tps", 0, "messages a second that may be received; 0: no limit of its own")
@@ -60,35 +59,21 @@ func (a *app) namespaceCommand() *cobra.Command {
 }
 
 func (a *app) namespaceList() *cobra.Command {
-	return a.command("list", "List namespaces", cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.Namespace, *string, error) {
-			page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageToken: token, PageSize: fullPage()}))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list namespaces", err)
-		}
-		return showList(a, namespaceView, items)
+	return listing(a, "list", "List namespaces", "namespaces", namespaceView, func(ctx context.Context, c *apiclient.SDK, token *string) ([]api.Namespace, *string, error) {
+		page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageToken: token, PageSize: fullPage()}))
+		return page.Items, page.NextPageToken, err
 	})
 }
 
 func fullPage() *int32 { return ptr(int32(1000)) }
 
 func (a *app) namespaceGet() *cobra.Command {
-	return a.command("get NAMESPACE", "Show a namespace, by id or name", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findNamespace(ctx, args[0])
+	return showing(a, "get NAMESPACE", "Show a namespace, by id or name", "namespace", namespaceView, func(ctx context.Context, c *apiclient.SDK, name string) (api.Namespace, error) {
+		id, err := a.findNamespace(ctx, name)
 		if err != nil {
-			return err
+			return api.Namespace{}, err
 		}
-		n, err := apiclient.OK(a.sdk.GetNamespaceWithResponse(ctx, id))
-		if err != nil {
-			return doing("read namespace "+args[0], err)
-		}
-		return showOne(a, namespaceView, n)
+		return apiclient.OK(c.GetNamespaceWithResponse(ctx, id))
 	})
 }
 
@@ -128,18 +113,10 @@ func (a *app) namespaceCreate() *cobra.Command {
 }
 
 func (a *app) shownNamespace(ctx context.Context, started time.Time, n api.Namespace, hint string) error {
-	err := a.settle(ctx, started, "namespace "+n.Name, n.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := apiclient.OK(a.sdk.GetNamespaceWithResponse(ctx, n.Id))
-		if err == nil {
-			n = latest
-		}
-		return latest.Status, err
-	})
-	if err := errors.Join(showOne(a, namespaceView, n), err); err != nil {
-		return err
-	}
-	a.next(hint)
-	return nil
+	return shown(ctx, a, started, namespaceView, "namespace "+n.Name, n, func(n api.Namespace) api.ResourceStatus { return n.Status },
+		func(ctx context.Context, c *apiclient.SDK) (api.Namespace, error) {
+			return apiclient.OK(c.GetNamespaceWithResponse(ctx, n.Id))
+		}, hint)
 }
 
 func (a *app) namespaceUpdate() *cobra.Command {
@@ -173,25 +150,13 @@ func nothingToChange(cmd *cobra.Command) error {
 }
 
 func (a *app) namespaceDelete() *cobra.Command {
-	var lenient bool
-	c := a.command("delete NAMESPACE", "Delete a namespace with all that is in it", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		id, err := a.findNamespace(ctx, args[0])
+	return a.removing(a.reaches, "delete NAMESPACE", "Delete a namespace with all that is in it", "namespace", "All topics, groups and messages in it go with it.", func(ctx context.Context, c *apiclient.SDK, name string) error {
+		id, err := a.findNamespace(ctx, name)
 		if err != nil {
-			return a.deleted("namespace "+args[0], args[0], err, lenient)
-		}
-		if err := a.confirm(fmt.Sprintf("Delete namespace %s with all topics, groups and messages in it?", args[0])); err != nil {
 			return err
 		}
-		err = apiclient.Done(a.sdk.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}))
-		return a.deleted("namespace "+args[0], id, err, lenient)
+		return apiclient.Done(c.DeleteNamespaceWithResponse(ctx, id, &api.DeleteNamespaceParams{DryRun: a.dry(), Wait: a.waitParam()}))
 	})
-	return a.deletes(c, &lenient)
-}
-
-// deletes adds the flags of a delete.
-func (a *app) deletes(c *cobra.Command, lenient *bool) *cobra.Command {
-	c.Flags().BoolVar(lenient, "if-exists", false, "do not fail when it is gone already")
-	return a.asks(a.reaches(c))
 }
 
 // deleted ends a delete: a script gets the name of what is gone, and whether

@@ -33,7 +33,7 @@ func TestGolden_invitations(t *testing.T) {
 	s.must("invitation", "list", "--state", "pending")
 	s.must("invitation", "resend", "ada@example.com")
 	s.must("invitation", "get", "ada@example.com")
-	s.must("invitation", "delete", "ada@example.com")
+	s.must("invitation", "delete", "ada@example.com", "--yes")
 	s.run("invitation", "get", "ada@example.com")
 	s.golden("invitations")
 }
@@ -51,8 +51,9 @@ func TestGolden_roles(t *testing.T) {
 	s.must("role", "bindings", "--principal", fakeapi.MemberID)
 	binding := strings.TrimSpace(s.must("role", "bindings", "-o", "name").stdout)
 	s.must("role", "extend", binding, "never")
-	s.must("role", "unbind", binding)
-	s.must("role", "delete", id)
+	s.must("role", "unbind", binding, "--yes")
+	s.must("role", "get", "support")
+	s.must("role", "delete", "support", "--yes")
 	s.run("role", "get", id)
 	s.golden("roles")
 }
@@ -118,4 +119,19 @@ func TestGolden_tenantSecurity(t *testing.T) {
 		}
 	}
 	s.golden("tenant")
+}
+
+// What knows few words completes them.
+func TestCompletion(t *testing.T) {
+	s := newShell(t)
+	for line, want := range map[string]string{
+		"member set-role grace@example.com ": "owner\nadmin\ndeveloper\nviewer\nbilling\nnone\n:4\n",
+		"key create shop --control-role ":    "admin\ndeveloper\nviewer\nbilling\n:4\n",
+		"member list -o ":                    "table\njson\nyaml\nname\n:4\n",
+		"acl create deny x --operation ":     "PUB\nSUB\nMANAGE\nDESCRIBE\n:4\n",
+	} {
+		if r := s.must(append([]string{"__complete"}, strings.Split(line, " ")...)...); r.stdout != want {
+			t.Errorf("%q: got %q, want %q", line, r.stdout, want)
+		}
+	}
 }

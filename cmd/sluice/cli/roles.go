@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
-	"github.com/oapi-codegen/nullable"
 	"github.com/spf13/cobra"
 
 	"github.com/sluicemq/sluice/controlplane/api"
@@ -60,40 +60,43 @@ func permissions(list []string) []api.Permission {
 	return out
 }
 
+func listRoles(ctx context.Context, c *apiclient.SDK, token *string) ([]api.CustomRole, *string, error) {
+	page, err := apiclient.OK(c.ListRolesWithResponse(ctx, &api.ListRolesParams{PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
+}
+
+// role is the id of a role, by id or name; that of a built-in one is its name.
+func (a *app) role(ctx context.Context, which string) (string, error) {
+	if _, err := a.client(ctx); err != nil {
+		return "", err
+	}
+	r, err := found(which, "rol_", "role", "sluice role list",
+		func(id string) (api.CustomRole, error) { return api.CustomRole{Id: id}, nil },
+		func(name string) ([]api.CustomRole, error) {
+			items, err := every(ctx, a, "roles", listRoles)
+			return slices.DeleteFunc(items, func(r api.CustomRole) bool { return r.Name != name }), err
+		})
+	return r.Id, err
+}
+
 func (a *app) roleList() *cobra.Command {
-	return a.command("list", "List roles with their permissions", cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.CustomRole, *string, error) {
-			page, err := apiclient.OK(c.ListRolesWithResponse(ctx, &api.ListRolesParams{PageToken: token, PageSize: fullPage()}))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list roles", err)
-		}
-		return showList(a, roleView, items)
-	})
+	return listing(a, "list", "List roles with their permissions", "roles", roleView, listRoles)
 }
 
 func (a *app) roleGet() *cobra.Command {
-	return a.command("get ROLE", "Show a role, by id or the name of a built-in one", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		c, err := a.client(ctx)
+	return showing(a, "get ROLE", "Show a role, by id or name", "role", roleView, func(ctx context.Context, c *apiclient.SDK, which string) (api.CustomRole, error) {
+		id, err := a.role(ctx, which)
 		if err != nil {
-			return err
+			return api.CustomRole{}, err
 		}
-		r, err := apiclient.OK(c.GetRoleWithResponse(ctx, args[0]))
-		if err != nil {
-			return doing("read role "+args[0], err)
-		}
-		return showOne(a, roleView, r)
+		return apiclient.OK(c.GetRoleWithResponse(ctx, id))
 	})
 }
 
 func (a *app) roleCreate() *cobra.Command {
 	var description string
 	var grants []string
+	var lenient bool
 	c := a.command("create NAME", "Make a role of permissions that you have", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		c, err := a.client(ctx)
 		if err != nil {
@@ -101,36 +104,36 @@ func (a *app) roleCreate() *cobra.Command {
 		}
 		r, err := written(c.CreateRoleWithResponse(ctx, &api.CreateRoleParams{DryRun: a.dry()},
 			api.CustomRoleCreate{Name: args[0], Description: given(cmd.Flags(), "description", description), Permissions: permissions(grants)}))
-		if err != nil {
-			return doing("create role "+args[0], err)
+		if lenient && apiclient.Is(err, "already_exists") {
+			var id string
+			if id, err = a.role(ctx, args[0]); err == nil {
+				r, err = apiclient.OK(c.GetRoleWithResponse(ctx, id))
+			}
 		}
-		a.noted()
-		return showOne(a, roleView, r)
+		return changed(a, roleView, "create role "+args[0], r, err, "Next: sluice role bind PRINCIPAL "+args[0])
 	})
 	c.Flags().StringVar(&description, "description", "", "free text in one line")
+	c.Example = `  sluice role create support --permission topic:read,message:read`
 	c.Flags().StringSliceVar(&grants, "permission", nil, "what it grants, such as topic:read; may be repeated")
+	c.Flags().BoolVar(&lenient, "if-not-exists", false, "show the one that exists instead of failing")
 	return a.writes(c)
 }
 
 func (a *app) roleUpdate() *cobra.Command {
 	var name, description string
 	var grants []string
-	c := a.command("update ROLE_ID", "Change a role, and at once what all who have it may do", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+	c := a.command("update ROLE", "Change a role, by id or name, and at once what all who have it may do", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		f := cmd.Flags()
 		body := api.CustomRoleUpdate{Name: given(f, "name", name), Description: given(f, "description", description), Permissions: given(f, "permission", permissions(grants))}
 		if body == (api.CustomRoleUpdate{}) {
 			return nothingToChange(cmd)
 		}
-		c, err := a.client(ctx)
+		id, err := a.role(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		r, err := apiclient.OK(c.UpdateRoleWithResponse(ctx, args[0], &api.UpdateRoleParams{DryRun: a.dry()}, body))
-		if err != nil {
-			return doing("change role "+args[0], err)
-		}
-		a.noted()
-		return showOne(a, roleView, r)
+		r, err := apiclient.OK(a.sdk.UpdateRoleWithResponse(ctx, id, &api.UpdateRoleParams{DryRun: a.dry()}, body))
+		return changed(a, roleView, "change role "+args[0], r, err, "")
 	})
 	c.Flags().StringVar(&name, "name", "", "another name")
 	c.Flags().StringVar(&description, "description", "", "free text in one line")
@@ -139,59 +142,57 @@ func (a *app) roleUpdate() *cobra.Command {
 }
 
 func (a *app) roleDelete() *cobra.Command {
-	return a.writes(a.command("delete ROLE_ID", "Delete a role that nobody has", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		if err := apiclient.Done(c.DeleteRoleWithResponse(ctx, args[0], &api.DeleteRoleParams{DryRun: a.dry()})); err != nil {
-			return doing("delete role "+args[0], err)
-		}
-		a.noted()
-		return nil
-	}))
+	return a.removing(a.writes, "delete ROLE", "Delete a role that nobody has, by id or name", "role", "Nobody can be given it any more.",
+		func(ctx context.Context, c *apiclient.SDK, which string) error {
+			id, err := a.role(ctx, which)
+			if err != nil {
+				return err
+			}
+			return apiclient.Done(c.DeleteRoleWithResponse(ctx, id, &api.DeleteRoleParams{DryRun: a.dry()}))
+		})
 }
 
 func (a *app) bindingList() *cobra.Command {
 	var principal, role string
-	c := a.command("bindings", "List who has which role where", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		params := api.ListRoleBindingsParams{PrincipalId: given(cmd.Flags(), "principal", principal), Role: given(cmd.Flags(), "role", role), PageSize: fullPage()}
-		if a.namespace != "" {
-			ns, err := a.findNamespace(ctx, a.namespace)
-			if err != nil {
-				return err
+	var c *cobra.Command
+	c = listing(a, "bindings", "List who has which role where", "role bindings", bindingView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.RoleBinding, *string, error) {
+		params := api.ListRoleBindingsParams{PageToken: token, PageSize: fullPage()}
+		for _, filter := range []struct {
+			given bool
+			text  string
+			find  func(context.Context, string) (string, error)
+			into  **string
+		}{{principal != "", principal, a.principal, &params.PrincipalId}, {role != "", role, a.role, &params.Role}, {a.namespace != "", a.namespace, a.findNamespace, &params.NamespaceId}} {
+			if filter.given {
+				id, err := filter.find(ctx, filter.text)
+				if err != nil {
+					return nil, nil, err
+				}
+				*filter.into = &id
 			}
-			params.NamespaceId = &ns
 		}
-		items, err := collect(apiclient.All(func(token *string) ([]api.RoleBinding, *string, error) {
-			params.PageToken = token
-			page, err := apiclient.OK(c.ListRoleBindingsWithResponse(ctx, &params))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list role bindings", err)
-		}
-		return showList(a, bindingView, items)
+		page, err := apiclient.OK(sdk.ListRoleBindingsWithResponse(ctx, &params))
+		return page.Items, page.NextPageToken, err
 	})
-	c.Flags().StringVar(&principal, "principal", "", "only those of this member or service account")
-	c.Flags().StringVar(&role, "role", "", "only those of this role")
+	c.Flags().StringVar(&principal, "principal", "", "only those of this member (id or mail address) or service account (id or name)")
+	c.Flags().StringVar(&role, "role", "", "only those of this role, by id or name")
 	return c
 }
 
 func (a *app) roleBind() *cobra.Command {
 	var topics, groups, expires string
 	var whole bool
-	c := a.command("bind PRINCIPAL ROLE", "Give a member (id or mail address) or service account (id) a role in a namespace, or in a part of it", cobra.ExactArgs(2), func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		principal, err := a.findMember(ctx, args[0])
+	c := a.command("bind PRINCIPAL ROLE", "Give a member (id or mail address) or service account (id or name) a role in a namespace, or in a part of it", cobra.ExactArgs(2), func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		principal, err := a.principal(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		role, err := a.role(ctx, args[1])
 		if err != nil {
 			return err
 		}
 		f := cmd.Flags()
-		body := api.RoleBindingCreate{PrincipalId: principal, Role: args[1], Scope: api.RoleScope{Kind: api.RoleScopeTenant}}
+		body := api.RoleBindingCreate{PrincipalId: principal, Role: role, Scope: api.RoleScope{Kind: api.RoleScopeTenant}}
 		if !whole {
 			ns, err := a.ns(ctx)
 			if err != nil {
@@ -205,20 +206,14 @@ func (a *app) roleBind() *cobra.Command {
 				body.Scope.Kind, body.Scope.Pattern = api.RoleScopeGroup, &groups
 			}
 		}
-		if expires != "" {
-			end, err := a.instant("expires", expires)
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = &end
+		if body.ExpiresAt, err = a.firstEnd(f, "expires", expires); err != nil {
+			return err
 		}
 		b, err := written(a.sdk.CreateRoleBindingWithResponse(ctx, &api.CreateRoleBindingParams{DryRun: a.dry()}, body))
-		if err != nil {
-			return doing("give "+args[0]+" the role "+args[1], err)
-		}
-		a.noted()
-		return showOne(a, bindingView, b)
+		return changed(a, bindingView, "give "+args[0]+" the role "+args[1], b, err, "")
 	})
+	c.Example = `  sluice role bind grace@example.com support --namespace shop --topics 'orders*' --expires 8h
+  sluice role bind ci developer --whole-tenant`
 	c.Flags().BoolVar(&whole, "whole-tenant", false, "in the whole tenant instead of a namespace")
 	c.Flags().StringVar(&topics, "topics", "", "only for topics that fit: a name, or a prefix such as orders*")
 	c.Flags().StringVar(&groups, "groups", "", "only for groups that fit")
@@ -229,37 +224,22 @@ func (a *app) roleBind() *cobra.Command {
 
 func (a *app) roleExtend() *cobra.Command {
 	return a.writes(a.command("extend BINDING_ID END", "Move the end of a binding: a time, a length from now on, or never", cobra.ExactArgs(2), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		body := api.RoleBindingUpdate{ExpiresAt: nullable.NewNullNullable[api.Timestamp]()}
-		if args[1] != "never" {
-			end, err := a.instant("expires", args[1])
-			if err != nil {
-				return err
-			}
-			body.ExpiresAt = nullable.NewNullableWithValue(end)
+		end, err := a.moved(args[1], "END")
+		if err != nil {
+			return err
 		}
 		c, err := a.client(ctx)
 		if err != nil {
 			return err
 		}
-		b, err := apiclient.OK(c.UpdateRoleBindingWithResponse(ctx, args[0], &api.UpdateRoleBindingParams{DryRun: a.dry()}, body))
-		if err != nil {
-			return doing("move the end of "+args[0], err)
-		}
-		a.noted()
-		return showOne(a, bindingView, b)
+		b, err := apiclient.OK(c.UpdateRoleBindingWithResponse(ctx, args[0], &api.UpdateRoleBindingParams{DryRun: a.dry()}, api.RoleBindingUpdate{ExpiresAt: end}))
+		return changed(a, bindingView, "move the end of "+args[0], b, err, "")
 	}))
 }
 
 func (a *app) roleUnbind() *cobra.Command {
-	return a.writes(a.command("unbind BINDING_ID", "Take a role away, at once", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		if err := apiclient.Done(c.DeleteRoleBindingWithResponse(ctx, args[0], &api.DeleteRoleBindingParams{DryRun: a.dry()})); err != nil {
-			return doing("take binding "+args[0]+" away", err)
-		}
-		a.noted()
-		return nil
-	}))
+	return a.removing(a.writes, "unbind BINDING_ID", "Take a role away, at once", "role binding", "What it allowed stops at once.",
+		func(ctx context.Context, c *apiclient.SDK, id string) error {
+			return apiclient.Done(c.DeleteRoleBindingWithResponse(ctx, id, &api.DeleteRoleBindingParams{DryRun: a.dry()}))
+		})
 }

@@ -128,7 +128,7 @@ func (a *app) message(f *pflag.FlagSet, s sendFlags, body []byte) (api.MessageSe
 		m.Body, m.BodyEncoding = base64.StdEncoding.EncodeToString(body), ptr(api.Base64)
 	}
 	if f.Changed("deliver") {
-		t, err := a.instant("deliver", s.deliver)
+		t, err := a.instant("--deliver", s.deliver)
 		if err != nil {
 			return m, err
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,7 +43,7 @@ func (t *topicFlags) add(f *pflag.FlagSet) {
 	f.Int32Var(&t.sendTPS, "max-send-tps", 0, "messages a second that may be sent; 0: no limit of its own")
 	f.StringVar(&t.perm, "perm", "rw", "what clients may do: rw, r or w")
 	f.StringVar(&t.describe, "description", "", "free text in one line")
-	f.StringToStringVar(&t.labels, "label", nil, "label as key=value; may be repeated; an update replaces all")
+	pairsVar(f, &t.labels, "label", "label as key=value; may be repeated; an update replaces all, '' takes them away")
 	f.BoolVar(&t.protect, "deletion-protection", false, "refuse to delete it")
 }
 
@@ -54,21 +53,15 @@ func (a *app) topicCommand() *cobra.Command {
 
 func (a *app) topicList() *cobra.Command {
 	var prefix, kind string
-	c := a.command("list", "List topics", cobra.NoArgs, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+	var c *cobra.Command
+	c = listing(a, "list", "List topics", "topics", topicView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.Topic, *string, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		f := cmd.Flags()
-		items, err := collect(apiclient.All(func(token *string) ([]api.Topic, *string, error) {
-			page, err := apiclient.OK(a.sdk.ListTopicsWithResponse(ctx, ns, &api.ListTopicsParams{Prefix: given(f, "prefix", prefix),
-				Type: given(f, "type", api.TopicType(kind)), PageToken: token, PageSize: fullPage()}))
-			return page.Items, page.NextPageToken, err
-		}))
-		if err != nil {
-			return doing("list topics", err)
-		}
-		return showList(a, topicView, items)
+		page, err := apiclient.OK(sdk.ListTopicsWithResponse(ctx, ns, &api.ListTopicsParams{Prefix: given(c.Flags(), "prefix", prefix),
+			Type: given(c.Flags(), "type", api.TopicType(kind)), PageToken: token, PageSize: fullPage()}))
+		return page.Items, page.NextPageToken, err
 	})
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that begin with this")
 	c.Flags().StringVar(&kind, "type", "", "only topics of this type")
@@ -76,16 +69,12 @@ func (a *app) topicList() *cobra.Command {
 }
 
 func (a *app) topicGet() *cobra.Command {
-	return a.command("get TOPIC", "Show a topic", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return showing(a, "get TOPIC", "Show a topic", "topic", topicView, func(ctx context.Context, c *apiclient.SDK, name string) (api.Topic, error) {
 		ns, err := a.ns(ctx)
 		if err != nil {
-			return err
+			return api.Topic{}, err
 		}
-		t, err := apiclient.OK(a.sdk.GetTopicWithResponse(ctx, ns, args[0]))
-		if err != nil {
-			return doing("read topic "+args[0], err)
-		}
-		return showOne(a, topicView, t)
+		return apiclient.OK(c.GetTopicWithResponse(ctx, ns, name))
 	})
 }
 
@@ -119,18 +108,10 @@ func (a *app) topicCreate() *cobra.Command {
 }
 
 func (a *app) shownTopic(ctx context.Context, started time.Time, t api.Topic, hint string) error {
-	err := a.settle(ctx, started, "topic "+t.Name, t.Status, func(ctx context.Context) (api.ResourceStatus, error) {
-		latest, err := apiclient.OK(a.sdk.GetTopicWithResponse(ctx, t.NamespaceId, t.Name))
-		if err == nil {
-			t = latest
-		}
-		return latest.Status, err
-	})
-	if err := errors.Join(showOne(a, topicView, t), err); err != nil {
-		return err
-	}
-	a.next(hint)
-	return nil
+	return shown(ctx, a, started, topicView, "topic "+t.Name, t, func(t api.Topic) api.ResourceStatus { return t.Status },
+		func(ctx context.Context, c *apiclient.SDK) (api.Topic, error) {
+			return apiclient.OK(c.GetTopicWithResponse(ctx, t.NamespaceId, t.Name))
+		}, hint)
 }
 
 func (a *app) topicUpdate() *cobra.Command {
@@ -159,17 +140,11 @@ func (a *app) topicUpdate() *cobra.Command {
 }
 
 func (a *app) topicDelete() *cobra.Command {
-	var lenient bool
-	c := a.command("delete TOPIC", "Delete a topic with its messages", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return a.removing(a.reaches, "delete TOPIC", "Delete a topic with its messages", "topic", "All its messages go with it.", func(ctx context.Context, c *apiclient.SDK, name string) error {
 		ns, err := a.ns(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Delete topic %s with all its messages?", args[0])); err != nil {
-			return err
-		}
-		err = apiclient.Done(a.sdk.DeleteTopicWithResponse(ctx, ns, args[0], &api.DeleteTopicParams{DryRun: a.dry(), Wait: a.waitParam()}))
-		return a.deleted("topic "+args[0], args[0], err, lenient)
+		return apiclient.Done(c.DeleteTopicWithResponse(ctx, ns, name, &api.DeleteTopicParams{DryRun: a.dry(), Wait: a.waitParam()}))
 	})
-	return a.deletes(c, &lenient)
 }

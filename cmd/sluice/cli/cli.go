@@ -81,7 +81,7 @@ func Commands(io IO) []*cobra.Command {
 	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(),
 		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand(),
 		a.memberCommand(), a.invitationCommand(), a.roleCommand(), a.aclCommand(), a.tenantCommand(),
-		a.serviceAccountCommand()}
+		a.serviceAccountCommand(), a.workloadCommand(), a.ssoCommand(), a.sessionCommand()}
 	for _, c := range commands {
 		a.common(c)
 		c.SetIn(io.In)

@@ -177,6 +177,12 @@ func fixOf(p *apiclient.Error) string {
 		page = " More: " + p.Type
 	}
 	switch {
+	case p.Code == "step_up_required":
+		return "Prove again who you are: sluice login. It counts for 15 minutes." + page
+	case p.Code == "mfa_enrolment_required":
+		return "Sign in at the console in a browser and add a second factor under your account, then: sluice login." + page
+	case p.Code == "sso_required":
+		return "Sign in at the console in a browser; programs and this command line use an API key: sluice login --key-id ID --key-secret-file FILE." + page
 	case p.Problem.Status == http.StatusUnauthorized:
 		return "Sign in again: sluice login." + page
 	case p.Code == "quota_exceeded" && p.Quota != nil:

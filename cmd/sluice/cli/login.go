@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,10 @@ func (a *app) loginCommand() *cobra.Command {
 
 Settings go to ~/.config/sluice/config.yaml, secrets to secrets.yaml beside it, which only you can read.
 Without flags it asks. Secrets are best typed at the prompt, piped in, or read from a file: a command line
-is seen by other users and stays in the shell's history.`
+is seen by other users and stays in the shell's history.
+
+A second factor is asked for when the account has one: a code of an authenticator app, or a recovery code. A security
+key works in a browser only: sign in at the console and make an API key with a control role there.`
 	c.Example = `  sluice login --endpoint https://sluice.example.com
   sluice login --email ada@example.com --password-stdin < password.txt
   sluice login --name ci --key-id slk_7Qm2XvN4kPz9Rt3Lc8Wd --key-secret-file key.txt`
@@ -167,14 +171,33 @@ func (a *app) signIn(ctx context.Context, l login, p *profile) error {
 	return nil
 }
 
+// secondPrompt asks for what can be typed here of the ways to end the sign-in.
+// A security key speaks to a browser only.
+func (a *app) secondPrompt(methods []api.MfaMethod, endpoint string) (string, error) {
+	has := func(m api.MfaMethod) bool { return slices.Contains(methods, m) }
+	if has(api.MfaMethodTotp) {
+		return "Code from your authenticator app, or a recovery code: ", nil
+	}
+	how := "Sign in at " + endpoint + " in a browser, make an API key with a control role there, then: sluice login --key-id ID --key-secret-file FILE."
+	if !has(api.MfaMethodRecoveryCode) || !a.InTerminal {
+		return "", &Error{Exit: exitRefused, What: "could not sign in", Why: "the second factor of this account is a security key, which works in a browser only",
+			Fix: how + " A recovery code works, too: --code."}
+	}
+	a.hint("The second factor of this account is a security key, which works in a browser only.\n%s\nOr spend one of your recovery codes here.", how)
+	return "Recovery code: ", nil
+}
+
 var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
 
 // signInMFA ends a sign-in with the second factor.
 func (a *app) signInMFA(ctx context.Context, c *apiclient.SDK, l login, email string, awaited api.MfaAwaited, p *profile) error {
 	code := l.code
 	if code == "" {
-		var err error
-		if code, err = a.ask("Code from your authenticator app, or a recovery code: ", "Give --code."); err != nil {
+		prompt, err := a.secondPrompt(awaited.Methods, p.Endpoint)
+		if err != nil {
+			return err
+		}
+		if code, err = a.ask(prompt, "Give --code."); err != nil {
 			return err
 		}
 	}

@@ -125,10 +125,12 @@ func TestGolden_tenantSecurity(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	s := newShell(t)
 	for line, want := range map[string]string{
-		"member set-role grace@example.com ": "owner\nadmin\ndeveloper\nviewer\nbilling\nnone\n:4\n",
-		"key create shop --control-role ":    "admin\ndeveloper\nviewer\nbilling\n:4\n",
-		"member list -o ":                    "table\njson\nyaml\nname\n:4\n",
-		"acl create deny x --operation ":     "PUB\nSUB\nMANAGE\nDESCRIBE\n:4\n",
+		"member set-role grace@example.com ":  "owner\nadmin\ndeveloper\nviewer\nbilling\nnone\n:4\n",
+		"key create shop --control-role ":     "admin\ndeveloper\nviewer\nbilling\n:4\n",
+		"workload-identity exchange x --for ": "control\ndata\n:4\n",
+		"session list -o ":                    "table\njson\nyaml\nname\n:4\n",
+		"sso create staff --auto-enrol-role ": "none\nviewer\ndeveloper\nbilling\n:4\n",
+		"acl create deny x --operation ":      "PUB\nSUB\nMANAGE\nDESCRIBE\n:4\n",
 	} {
 		if r := s.must(append([]string{"__complete"}, strings.Split(line, " ")...)...); r.stdout != want {
 			t.Errorf("%q: got %q, want %q", line, r.stdout, want)

@@ -3,8 +3,8 @@
 //
 //   SLUICE_URL=http://127.0.0.1:8080 SLUICE_TEST_CHROMIUM=/usr/bin/chromium node e2e/console.e2e.mjs
 //
-// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,account,members,access walks only these
-// after the sign-up, to look at a page while it is made.
+// SLUICE_E2E_SHOTS=folder keeps a picture of every page; SLUICE_E2E_ONLY=people,account,members,keys,roles,security,
+// access walks only these after the sign-up, to look at a page while it is made.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -12,6 +12,7 @@ import { chromium } from 'playwright-core';
 import { walkAccess } from './access.mjs';
 import { walkAccount } from './account.mjs';
 import { walkMembers, walkPeople } from './people.mjs';
+import { walkKeys, walkRoles, walkSecurity } from './rights.mjs';
 
 const base = (process.env.SLUICE_URL ?? 'http://127.0.0.1:8080').replace(/\/$/, '');
 const executablePath = process.env.SLUICE_TEST_CHROMIUM ?? '/usr/bin/chromium';
@@ -23,7 +24,15 @@ const email = `console-${stamp}@example.com`;
 const password = `correct horse ${stamp}`;
 const patience = 20_000;
 
-const parts = { people: walkPeople, account: walkAccount, members: walkMembers, access: walkAccess };
+const parts = {
+  people: walkPeople,
+  account: walkAccount,
+  members: walkMembers,
+  keys: walkKeys,
+  roles: walkRoles,
+  security: walkSecurity,
+  access: walkAccess,
+};
 
 const started = performance.now();
 const failures = [];
@@ -467,6 +476,9 @@ async function walk(context) {
       '/quotas',
       '/account',
       '/members',
+      '/roles',
+      '/service-accounts',
+      '/security',
       `/n/${ns}/access`,
       '/audit',
       `/start?ns=${ns}`,

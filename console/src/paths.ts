@@ -29,12 +29,17 @@ export const paths = {
   group: '/n/$ns/groups/$group',
   access: '/n/$ns/access',
   keys: '/api-keys',
+  key: '/api-keys/$id',
   /** As mails call it. */
   keysInMails: '/keys',
   usage: '/usage',
   costs: '/costs',
   quotas: '/quotas',
   members: '/members',
+  roles: '/roles',
+  serviceAccounts: '/service-accounts',
+  security: '/security',
+  provider: '/identity-providers/$id',
   audit: '/audit',
   account: '/account',
 } as const;

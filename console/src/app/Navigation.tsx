@@ -39,7 +39,10 @@ export function Navigation() {
       <Section title={t('nav.organisation')}>
         {may('namespace:read') && <To to="/namespaces" text={t('nav.namespaces')} />}
         {may('key:read') && <To to="/api-keys" text={t('nav.keys')} />}
+        {may('service_account:read') && <To to="/service-accounts" text={t('nav.service_accounts')} />}
         {may('member:read') && <To to="/members" text={t('nav.members')} />}
+        {may('role:read') && <To to="/roles" text={t('nav.roles')} />}
+        {may('tenant:read') && <To to="/security" text={t('nav.security')} />}
         {may('audit:read') && <To to="/audit" text={t('nav.audit')} />}
         {may('usage:read') && <To to="/usage" text={t('nav.usage')} />}
         {may('billing:read') && <To to="/costs" text={t('nav.costs')} />}

@@ -49,6 +49,13 @@ it('writes groups and keys', () => {
   expect(keyCode({ name: 'a', scopes: [], control_role: 'viewer' }).cli).toBe(
     'sluice key create a --no-scope --control-role viewer',
   );
+  const narrow = { ...scope, cidrs: ['10.0.0.0/8'], expires_at: '2027-01-01T00:00:00.000Z' };
+  const brought = keyCode({ name: 'a', scopes: [narrow], secret: 'EXAMPLE-ONLY' });
+  expect(brought.cli).toBe(
+    'sluice key create a --namespace k7m2q9x4w1bz --permission PUB --scope-cidr 10.0.0.0/8 --scope-expires 2027-01-01T00:00:00.000Z --secret-file -',
+  );
+  expect(brought.hcl).toContain('cidrs = ["10.0.0.0/8"], expires_at = "2027-01-01T00:00:00.000Z"');
+  expect(brought.cli + brought.hcl).not.toContain('EXAMPLE');
   expect(keyCode({ name: 'a', scopes: [scope, { ...scope, namespace_id: 'abcdefgh12' }] }).cli).toBeUndefined();
   expect(key.hcl).toContain(
     'scope         = [{ namespace_id = "k7m2q9x4w1bz", permissions = ["PUB", "SUB"], topics = ["orders*"] }]',

@@ -161,6 +161,8 @@ export function keyCode(v: Schemas['ApiKeyCreate']) {
       `permissions = [${list(s.permissions) ?? ''}]`,
       list(s.topics) && `topics = [${list(s.topics)}]`,
       list(s.groups) && `groups = [${list(s.groups)}]`,
+      list(s.cidrs) && `cidrs = [${list(s.cidrs)}]`,
+      s.expires_at && `expires_at = ${hclString(s.expires_at)}`,
     ].filter(Boolean);
     return `{ ${parts.join(', ')} }`;
   });
@@ -172,17 +174,21 @@ export function keyCode(v: Schemas['ApiKeyCreate']) {
         : command([
             'sluice key create',
             shellWord(name),
+            flag('description', v.description),
             flag('owner', v.owner_id),
             ...scopes.flatMap((s) => [
               flag('namespace', s.namespace_id),
               flag('permission', s.permissions.join(',')),
               flag('topics', s.topics?.join(',')),
               flag('groups', s.groups?.join(',')),
+              flag('scope-cidr', s.cidrs?.join(',')),
+              flag('scope-expires', s.expires_at),
             ]),
             scopes.length === 0 && '--no-scope',
             flag('control-role', v.control_role),
             flag('expires', v.expires_at),
             flag('allow-cidr', v.allowed_cidrs?.join(',')),
+            v.secret && '--secret-file -',
           ]),
     hcl: resource('sluice_api_key', name, [
       ['owner_id', v.owner_id],
@@ -191,6 +197,8 @@ export function keyCode(v: Schemas['ApiKeyCreate']) {
       ['control_role', v.control_role],
       ['expires_at', v.expires_at],
       ['allowed_cidrs', v.allowed_cidrs],
+      // Where the secret comes from is the reader's business; it stands in no text.
+      ['secret', v.secret ? { raw: 'var.secret' } : undefined],
     ]),
   };
 }

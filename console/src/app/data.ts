@@ -75,6 +75,36 @@ export function useNamespaces(): UseQueryResult<Schemas['Namespace'][]> {
   });
 }
 
+/** The people of the organisation, for whoever may see them. */
+export function useMembers(): UseQueryResult<Schemas['Member'][]> {
+  return useQuery({
+    queryKey: ['members'],
+    enabled: useMay('member:read'),
+    queryFn: ({ signal }) =>
+      allPages((page_token) => got(api.GET('/v1/members', { params: { query: { page_token } }, signal }))),
+  });
+}
+
+export function useServiceAccounts(): UseQueryResult<Schemas['ServiceAccount'][]> {
+  return useQuery({
+    queryKey: ['service-accounts'],
+    enabled: useMay('service_account:read'),
+    queryFn: ({ signal }) =>
+      allPages((page_token) => got(api.GET('/v1/service-accounts', { params: { query: { page_token } }, signal }))),
+  });
+}
+
+/** What a person or a service account is called; its id, where the user may not see more. */
+export function usePrincipalName(): (id: string) => string {
+  const me = useMe();
+  const members = useMembers();
+  const accounts = useServiceAccounts();
+  return (id) =>
+    members.data?.find((m) => m.id === id)?.email ??
+    accounts.data?.find((a) => a.id === id)?.name ??
+    (id === me.data?.id ? (me.data.email ?? me.data.name) : id);
+}
+
 const lastKey = 'sluice.namespace';
 
 export function lastNamespace(): string | undefined {

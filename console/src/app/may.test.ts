@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Schemas } from '../api/client';
-import { fits, mayDo } from './may';
+import { contains, fits, mayDo, mayGive } from './may';
 
 const now = Date.parse('2026-09-01T08:00:00Z');
 
@@ -66,5 +66,34 @@ describe('fits', () => {
       true,
       false,
     ]);
+  });
+});
+
+describe('giving a role', () => {
+  it('knows which part lies in which', () => {
+    expect(contains({ kind: 'tenant' }, ns1)).toBe(true);
+    expect(contains(ns1, { kind: 'tenant' })).toBe(false);
+    expect(contains(ns1, orders)).toBe(true);
+    expect(contains(ns1, { ...orders, namespace_id: 'ns2' })).toBe(false);
+    expect(contains(orders, ns1)).toBe(false);
+    expect(contains(orders, { ...orders, pattern: 'orders-eu*' })).toBe(true);
+    expect(contains(orders, { ...orders, pattern: 'ord*' })).toBe(false);
+    expect(contains(orders, { ...orders, kind: 'group' })).toBe(false);
+    expect(contains(shop, shop)).toBe(true);
+  });
+
+  it('needs all that the role permits, in all of the part', () => {
+    const me = {
+      permissions: ['topic:read'],
+      bindings: [
+        right(ns1, ['topic:write', 'acl:write']),
+        right({ kind: 'tenant' }, ['key:read'], '2026-08-01T08:00:00Z'),
+      ],
+    };
+    expect(mayGive(me, ['topic:read', 'topic:write'], orders, now)).toBe(true);
+    expect(mayGive(me, ['topic:read'], { kind: 'tenant' }, now)).toBe(true);
+    expect(mayGive(me, ['topic:write'], { kind: 'tenant' }, now)).toBe(false);
+    expect(mayGive(me, ['key:read'], ns1, now)).toBe(false);
+    expect(mayGive(me, [], { kind: 'tenant' }, now)).toBe(true);
   });
 });

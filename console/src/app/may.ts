@@ -68,3 +68,34 @@ function covers(b: Right, permission: string, part: Part, now: number): boolean 
 function anywhere(permission: string): boolean {
   return permission === 'namespace:read' || permission.startsWith('key:');
 }
+
+/** Whether all of `inner` lies in `outer`. */
+export function contains(outer: Schemas['RoleScope'], inner: Schemas['RoleScope']): boolean {
+  if (outer.kind === 'tenant') {
+    return true;
+  }
+  if (outer.namespace_id !== inner.namespace_id) {
+    return false;
+  }
+  if (outer.kind === 'namespace') {
+    return inner.kind !== 'tenant';
+  }
+  return outer.kind === inner.kind && patternContains(outer.pattern ?? '*', inner.pattern ?? '*');
+}
+
+function patternContains(outer: string, inner: string): boolean {
+  return outer.endsWith('*') ? inner.replace(/\*$/, '').startsWith(outer.slice(0, -1)) : outer === inner;
+}
+
+/** Whether the caller may give or take a role with these permissions there: nobody gives more than they have. */
+export function mayGive(
+  me: Rights,
+  permissions: readonly string[],
+  scope: Schemas['RoleScope'],
+  now = Date.now(),
+): boolean {
+  const lives = me.bindings.filter((b) => !b.expires_at || Date.parse(b.expires_at) > now);
+  return permissions.every(
+    (p) => me.permissions.includes(p) || lives.some((b) => b.permissions.includes(p) && contains(b.scope, scope)),
+  );
+}

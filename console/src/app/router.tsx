@@ -17,6 +17,7 @@ import {
   groupSearch,
   keysSearch,
   listSearch,
+  rolesSearch,
   topicSearch,
   topicsSearch,
   usageSearch,
@@ -65,6 +66,32 @@ const keys = createRoute({
   path: paths.keys,
   validateSearch: keysSearch,
   component: lazyRouteComponent(() => import('./pages/Keys'), 'Keys'),
+});
+const key = createRoute({
+  getParentRoute: under,
+  path: paths.key,
+  component: lazyRouteComponent(() => import('./pages/Key'), 'Key'),
+});
+const roles = createRoute({
+  getParentRoute: under,
+  path: paths.roles,
+  validateSearch: rolesSearch,
+  component: lazyRouteComponent(() => import('./pages/Roles'), 'Roles'),
+});
+const serviceAccounts = createRoute({
+  getParentRoute: under,
+  path: paths.serviceAccounts,
+  component: lazyRouteComponent(() => import('./pages/ServiceAccounts'), 'ServiceAccounts'),
+});
+const security = createRoute({
+  getParentRoute: under,
+  path: paths.security,
+  component: lazyRouteComponent(() => import('./pages/Security'), 'Security'),
+});
+const provider = createRoute({
+  getParentRoute: under,
+  path: paths.provider,
+  component: lazyRouteComponent(() => import('./pages/Provider'), 'Provider'),
 });
 const keysInMails = createRoute({
   getParentRoute: under,
@@ -122,7 +149,12 @@ const routeTree = root.addChildren([
   groups,
   group,
   keys,
+  key,
   keysInMails,
+  roles,
+  serviceAccounts,
+  security,
+  provider,
   usage,
   costs,
   quotas,

@@ -158,6 +158,20 @@ export function accountSearch(raw: Raw): AccountSearch {
   return raw.enrol === true ? { enrol: true } : {};
 }
 
+export interface RolesSearch {
+  /** Only bindings of this person or service account. */
+  principal?: string;
+  page?: string;
+}
+
+export function rolesSearch(raw: Raw): RolesSearch {
+  const principal = textIn(raw, 'principal', 40);
+  return compact({
+    principal: principal && /^(usr|sa)_[0-9A-Z]{26}$/.test(principal) ? principal : undefined,
+    page: textIn(raw, 'page', 1024),
+  });
+}
+
 export interface AuditSearch {
   from?: string;
   to?: string;

@@ -40,6 +40,19 @@ export function PageHead(props: { title: string; lead?: ReactNode; tags?: ReactN
   );
 }
 
+/** The head of a part of a page, with what can be done in it. */
+export function SectionHead(props: { title: string; lead?: ReactNode; actions?: ReactNode }) {
+  return (
+    <div className="page-head section">
+      <div>
+        <h2>{props.title}</h2>
+        {props.lead && <p className="muted">{props.lead}</p>}
+      </div>
+      {props.actions && <div className="page-actions">{props.actions}</div>}
+    </div>
+  );
+}
+
 /** Shows what came of a query. Waiting, refused, missing, failed, out of date and empty each look different. */
 export function Outcome<T>(props: {
   query: UseQueryResult<T>;

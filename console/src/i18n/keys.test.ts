@@ -80,7 +80,7 @@ describe('texts', () => {
     const families = [...code.matchAll(/`([\w-]+\.[\w.]*)\$\{/g)].map((m) => m[1] as string);
     const unused = [...english.keys()].filter((k) => {
       const bare = k.replace(/_(one|other)$/, '');
-      return !code.includes(`'${bare}'`) && !families.some((f) => k.startsWith(f));
+      return !code.includes(`'${k}'`) && !code.includes(`'${bare}'`) && !families.some((f) => k.startsWith(f));
     });
     expect(unused).toEqual([]);
   });

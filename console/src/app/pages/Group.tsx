@@ -38,7 +38,8 @@ export function Group() {
       got(api.GET('/v1/namespaces/{ns}/groups/{group}', { params: { path: { ns, group: name } }, signal })),
     refetchInterval: (q) => (q.state.data?.status.phase === 'pending' ? 2000 : false),
   });
-  const tab = search.tab ?? 'lag';
+  const seesRules = useMay('acl:read', { ns });
+  const tab = search.tab === 'access' && !seesRules ? 'lag' : (search.tab ?? 'lag');
   const views = {
     lag: () => <Lag ns={ns} name={name} />,
     overview: (group: Schemas['Group']) => <Overview group={group} />,
@@ -57,11 +58,13 @@ export function Group() {
             activeKey={tab}
             destroyOnHidden
             onChange={(key) => void navigate({ search: key === 'lag' ? {} : { tab: key as typeof tab } })}
-            items={groupTabs.map((key) => ({
-              key,
-              label: t(`group.tab_${key}`),
-              children: key === tab ? views[key](group) : null,
-            }))}
+            items={groupTabs
+              .filter((key) => key !== 'access' || seesRules)
+              .map((key) => ({
+                key,
+                label: t(`group.tab_${key}`),
+                children: key === tab ? views[key](group) : null,
+              }))}
           />
         )}
       </Outcome>

@@ -1,19 +1,24 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { getRouteApi } from '@tanstack/react-router';
-import { Input, Select, Space } from 'antd';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { Button, Input, Select, Space } from 'antd';
 import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { useMay, useNamespaces } from '../data';
 import { Listing } from '../Listing';
 import { compact, type KeysSearch, keyStates } from '../search';
-import { Badge, Copyable, MayButton, PageHead, Time } from '../ui';
+import { Copyable, MayButton, PageHead } from '../ui';
 import { useSettled } from '../useSettled';
-import { CreateKey, RevokeKey, RotateKey, SecretOnce } from './KeyDialogs';
+import { CreateKey } from './keys/CreateKey';
+import { RevokeKey } from './keys/EndKey';
+import { ReportLeak } from './keys/ReportLeak';
+import { RotateKey } from './keys/RotateKey';
+import { SecretOnce } from './keys/Secret';
+import { KeyEnd, KeyState, LastUse, ScopeSummary } from './keys/show';
 
 const route = getRouteApi('/api-keys');
 
-type Open = { what: 'create' } | { what: 'rotate' | 'revoke'; key: Schemas['ApiKey'] };
+type Open = { what: 'create' | 'leak' } | { what: 'rotate' | 'revoke'; key: Schemas['ApiKey'] };
 
 export function Keys() {
   const { t } = useTranslation();
@@ -38,7 +43,6 @@ export function Keys() {
   });
   const filtered = Object.keys(search).length > 0;
   const close = () => setOpen(undefined);
-  const nameOf = (ns: string) => namespaces.data?.find((n) => n.id === ns)?.name ?? ns;
 
   function show(next: KeysSearch, replace = false) {
     void navigate({ search: compact(next), replace });
@@ -50,9 +54,19 @@ export function Keys() {
         title={t('keys.title')}
         lead={t('keys.lead')}
         actions={
-          <MayButton type="primary" may={mayWrite} onClick={() => setOpen({ what: 'create' })} data-testid="create-key">
-            {t('keys.create')}
-          </MayButton>
+          <Space wrap>
+            <Button onClick={() => setOpen({ what: 'leak' })} data-testid="report-leak">
+              {t('leak.title')}
+            </Button>
+            <MayButton
+              may={mayWrite}
+              type="primary"
+              onClick={() => setOpen({ what: 'create' })}
+              data-testid="create-key"
+            >
+              {t('keys.create')}
+            </MayButton>
+          </Space>
         }
       />
       <search className="filters">
@@ -92,45 +106,35 @@ export function Keys() {
             title: t('keys.name_and_id'),
             render: (_, k) => (
               <>
-                <div data-testid="key-name">{k.name}</div>
+                <div data-testid="key-name">
+                  <Link to="/api-keys/$id" params={{ id: k.id }}>
+                    {k.name}
+                  </Link>
+                </div>
                 <Copyable text={k.id} what={t('keys.id')} />
               </>
             ),
           },
-          { title: t('keys.hint'), render: (_, k) => <code>{`…${k.hint}`}</code> },
-          {
-            title: t('keys.state'),
-            render: (_, k) => <Badge tone={stateTone[k.state]}>{t(`key_state.${k.state}`)}</Badge>,
-          },
-          {
-            title: t('keys.scopes'),
-            render: (_, k) => (
-              <>
-                {k.scopes.map((s) => (
-                  <div key={s.namespace_id}>
-                    {nameOf(s.namespace_id)} {s.permissions.join(' ')}
-                  </div>
-                ))}
-                {k.control_role && <div>{t('keys.control', { role: t(`role.${k.control_role}`) })}</div>}
-              </>
-            ),
-          },
-          { title: t('keys.last_used'), render: (_, k) => <Time at={k.last_used_at} /> },
-          { title: t('keys.expires'), render: (_, k) => <Time at={k.expires_at} /> },
+          { title: t('keys.state'), render: (_, k) => <KeyState apiKey={k} /> },
+          { title: t('keys.scopes'), render: (_, k) => <ScopeSummary apiKey={k} /> },
+          { title: t('keys.last_used'), render: (_, k) => <LastUse apiKey={k} /> },
+          { title: t('keys.expires'), render: (_, k) => <KeyEnd apiKey={k} /> },
           {
             title: t('field.actions'),
             className: 'stays',
             render: (_, k) =>
-              k.state === 'revoked' ? null : (
+              k.state === 'revoked' || k.workload_identity_id ? null : (
                 <Space>
-                  <MayButton
-                    size="small"
-                    may={mayWrite}
-                    onClick={() => setOpen({ what: 'rotate', key: k })}
-                    aria-label={t('keys.rotate_one', { name: k.name })}
-                  >
-                    {t('keys.rotate')}
-                  </MayButton>
+                  {k.state === 'active' && (
+                    <MayButton
+                      size="small"
+                      may={mayWrite}
+                      onClick={() => setOpen({ what: 'rotate', key: k })}
+                      aria-label={t('keys.rotate_one', { name: k.name })}
+                    >
+                      {t('keys.rotate')}
+                    </MayButton>
+                  )}
                   <MayButton
                     size="small"
                     danger
@@ -145,15 +149,14 @@ export function Keys() {
           },
         ]}
       />
-      <CreateKey open={open?.what === 'create'} onClose={close} onMade={setFresh} />
+      {open?.what === 'create' && <CreateKey onClose={close} onMade={setFresh} />}
+      {open?.what === 'leak' && <ReportLeak onClose={close} />}
       {open?.what === 'rotate' && <RotateKey apiKey={open.key} onClose={close} onMade={setFresh} />}
       {open?.what === 'revoke' && <RevokeKey apiKey={open.key} onClose={close} />}
       {fresh && <SecretOnce apiKey={fresh} onClose={() => setFresh(undefined)} />}
     </>
   );
 }
-
-const stateTone = { active: 'good', disabled: 'warn', expired: 'plain', revoked: 'bad' } as const;
 
 /** The API finds names exactly, so the filter asks for the whole name. */
 function NameFilter({ value, onChange }: { value: string; onChange: (v: string) => void }) {

@@ -1,11 +1,12 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { App, Button, Form, Modal, Select, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { allPages, api, etag, got, type Schemas, session } from '../../api/client';
+import { api, etag, got, type Schemas, session } from '../../api/client';
 import { go } from '../../lib/location';
 import { forgetSecrets } from '../../lib/secrets';
-import { useMay, useMe } from '../data';
+import { useMay, useMe, useMembers } from '../data';
 import { Badge, ConfirmByName, DataTable, MayButton, Outcome, PageHead, ProblemView, Time } from '../ui';
 import { useSave } from '../useSave';
 import { Invitations, InvitePerson } from './members/Invitations';
@@ -20,13 +21,10 @@ export function Members() {
   const queries = useQueryClient();
   const me = useMe();
   const mayWrite = useMay('member:write');
+  const seesRoles = useMay('role:read');
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
-  const query = useQuery({
-    queryKey: ['members'],
-    queryFn: ({ signal }) =>
-      allPages((page_token) => got(api.GET('/v1/members', { params: { query: { page_token } }, signal }))),
-  });
+  const query = useMembers();
   return (
     <>
       <PageHead
@@ -67,6 +65,15 @@ export function Members() {
                 className: 'stays',
                 render: (_, m) => (
                   <Space>
+                    {seesRoles && (
+                      <Link
+                        to="/roles"
+                        search={{ principal: m.id }}
+                        aria-label={t('members.roles_of', { name: m.email })}
+                      >
+                        {t('members.bindings')}
+                      </Link>
+                    )}
                     <MayButton
                       size="small"
                       may={mayWrite}

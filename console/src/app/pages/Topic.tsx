@@ -29,7 +29,16 @@ export function Topic() {
       got(api.GET('/v1/namespaces/{ns}/topics/{topic}', { params: { path: { ns, topic: name } }, signal })),
     refetchInterval: (q) => (q.state.data?.status.phase === 'pending' ? 2000 : false),
   });
-  const tab = search.tab ?? 'overview';
+  const part = { ns, topic: name };
+  const reads = useMay('message:read', part);
+  const allowed = {
+    overview: true,
+    messages: reads,
+    send: useMay('message:write', part),
+    tail: reads,
+    access: useMay('acl:read', { ns }),
+  };
+  const tab = search.tab && allowed[search.tab] ? search.tab : 'overview';
   const views = {
     overview: (topic: Schemas['Topic']) => <Overview topic={topic} />,
     messages: (topic: Schemas['Topic']) => <Messages ns={ns} topic={topic.name} />,
@@ -50,11 +59,13 @@ export function Topic() {
             activeKey={tab}
             destroyOnHidden
             onChange={(key) => void navigate({ search: key === 'overview' ? {} : { tab: key as typeof tab } })}
-            items={topicTabs.map((key) => ({
-              key,
-              label: t(`topic.tab_${key}`),
-              children: key === tab ? views[key](topic) : null,
-            }))}
+            items={topicTabs
+              .filter((key) => allowed[key])
+              .map((key) => ({
+                key,
+                label: t(`topic.tab_${key}`),
+                children: key === tab ? views[key](topic) : null,
+              }))}
           />
         )}
       </Outcome>

@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { App, AutoComplete, Checkbox, Form, Input, Modal, Radio, Select } from 'antd';
 import { useTranslation } from 'react-i18next';
 import { allPages, api, etag, got, type Schemas } from '../../../api/client';
-import { useMay } from '../../data';
+import { useMay, useMembers, useServiceAccounts } from '../../data';
 import { fromLocalInput, toLocalInput } from '../../localTime';
 import { compact } from '../../search';
 import { ProblemView } from '../../ui';
@@ -25,30 +25,17 @@ interface RuleValues {
 /** Keys and people that a rule can be for. */
 export function usePrincipals() {
   const { t } = useTranslation();
-  const seesKeys = useMay('key:read');
-  const seesMembers = useMay('member:read');
-  const seesAccounts = useMay('service_account:read');
   const keys = useQuery({
     queryKey: ['keys', 'all'],
-    enabled: seesKeys,
+    enabled: useMay('key:read'),
     queryFn: ({ signal }) =>
       allPages((page_token) =>
         got(api.GET('/v1/api-keys', { params: { query: { page_size: 200, page_token } }, signal })),
       ),
     select: (all) => all.filter((k) => k.state !== 'revoked'),
   });
-  const members = useQuery({
-    queryKey: ['members'],
-    enabled: seesMembers,
-    queryFn: ({ signal }) =>
-      allPages((page_token) => got(api.GET('/v1/members', { params: { query: { page_token } }, signal }))),
-  });
-  const accounts = useQuery({
-    queryKey: ['service-accounts', 'all'],
-    enabled: seesAccounts,
-    queryFn: ({ signal }) =>
-      allPages((page_token) => got(api.GET('/v1/service-accounts', { params: { query: { page_token } }, signal }))),
-  });
+  const members = useMembers();
+  const accounts = useServiceAccounts();
   const keyOptions = keys.data?.map((k) => ({ value: k.id, label: `${k.name} (${k.id})` })) ?? [];
   return {
     keyOptions,

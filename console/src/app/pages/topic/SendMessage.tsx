@@ -3,7 +3,6 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../../api/client';
 import { consoleMark } from '../../../lib/snippet';
-import { useMay } from '../../data';
 import { fromLocalInput } from '../../localTime';
 import { compact } from '../../search';
 import { Copyable, ProblemView } from '../../ui';
@@ -22,7 +21,6 @@ interface Values {
 export function SendMessage({ topic }: { topic: Schemas['Topic'] }) {
   const { t } = useTranslation();
   const { message } = App.useApp();
-  const maySend = useMay('message:write', { ns: topic.namespace_id, topic: topic.name });
   const [form] = Form.useForm<Values>();
   const [receipt, setReceipt] = useState<Schemas['MessageReceipt']>();
   const { busy, problem, save } = useSave<Values>(form, async (v) => {
@@ -53,7 +51,7 @@ export function SendMessage({ topic }: { topic: Schemas['Topic'] }) {
     return <Alert type="info" showIcon title={t('send.transaction')} />;
   }
   return (
-    <Form form={form} layout="vertical" className="narrow" onFinish={save} disabled={!maySend}>
+    <Form form={form} layout="vertical" className="narrow" onFinish={save}>
       {problem && <ProblemView problem={problem} />}
       <Form.Item name="body" label={t('message.body')} rules={[{ required: true, message: t('form.required') }]}>
         <Input.TextArea autoSize={{ minRows: 4, maxRows: 20 }} className="mono" />

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -48,6 +49,7 @@ type Conn struct {
 	attrs    map[any]any
 	flushing bool // the writer holds bytes that are not on the wire yet
 	waiting  bool // somebody waits on room
+	mute     bool // the peer takes no more answers: nothing is queued any more
 }
 
 func newConn(cfg Config, log *slog.Logger, sh *shared, nc net.Conn, br *bufio.Reader, h Handler) *Conn {
@@ -216,7 +218,7 @@ func (c *Conn) Invoke(ctx context.Context, f *wire.Frame) (*wire.Frame, error) {
 // full it returns ErrQueueFull and a channel that is closed at the next chance.
 func (c *Conn) enqueue(f *wire.Frame) (room <-chan struct{}, err error) {
 	c.mu.Lock()
-	if c.closed || c.cut.Load() {
+	if c.closed || c.mute || c.cut.Load() {
 		c.mu.Unlock()
 		return nil, ErrClosed
 	}
@@ -329,13 +331,34 @@ func (c *Conn) writeLoop() {
 			}
 			if _, err := c.nc.Write(batch); err != nil {
 				c.log.Debug("write failed", "remote", c.remote, "err", err)
-				_ = c.Close()
+				if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+					c.silence()
+				} else {
+					_ = c.Close()
+				}
 				return
 			}
 			if cap(batch) <= keepBuffer {
 				spare = batch
 			}
 		}
+	}
+}
+
+// silence ends writing to a peer that has left. What it sent before that is
+// still read and handled; the reader then meets the end and closes.
+func (c *Conn) silence() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.mute, c.flushing, c.queue = true, false, nil
+	c.countLocked(-c.held)
+	if c.waiting {
+		c.waiting = false
+		close(c.room)
+		c.room = make(chan struct{})
 	}
 }
 

@@ -44,6 +44,11 @@ func TestAudit_exportIsVerifiedAnywhere(t *testing.T) {
 	if n := strings.Count(export, `"action":"createTopic"`); n < 3 {
 		t.Errorf("%d topics in the trail:\n%s", n, export)
 	}
+	listed, err := sluice("audit", "list", "--action", "createTopic", "--from", "2026-01-01", "-o", "json")
+	must(t, err)
+	if n := strings.Count(listed, `"action": "createTopic"`); n != strings.Count(export, `"action":"createTopic"`) {
+		t.Errorf("%d topics in the list:\n%s", n, listed)
+	}
 	_, head, ok := strings.Cut(strings.TrimSpace(verified), "head ")
 	if !ok {
 		t.Fatalf("verify: %s", verified)

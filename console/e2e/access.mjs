@@ -1,11 +1,12 @@
 // Rules, who can touch a topic, and the record of it all.
+import { readFileSync } from 'node:fs';
 
 export async function walkAccess(kit) {
   const { page, base, ns, step, check, look, menu } = kit;
 
   await step('a rule is added', async () => {
     await page.goto(`${base}/n/${ns}/access`);
-    await page.getByText('There are no rules').waitFor();
+    await page.getByText('There are no rules: the scopes of keys').waitFor();
     await page.getByTestId('create-rule').click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('deny', { exact: true }).click();
@@ -41,7 +42,7 @@ export async function walkAccess(kit) {
 
   await step('the audit log shows it, and is whole', async () => {
     await menu('Audit log');
-    await page.getByRole('cell', { name: 'createAcl' }).first().waitFor();
+    await page.getByRole('cell', { name: 'create access rule' }).first().waitFor();
     await page.getByTestId('verify-audit').click();
     await page
       .getByTestId('verification')
@@ -52,11 +53,29 @@ export async function walkAccess(kit) {
     await look('audit');
   });
 
+  await step('events are filtered and saved as a file', async () => {
+    await page.getByLabel('Operation', { exact: true }).fill('createAcl');
+    await page.waitForURL('**/audit?action=createAcl');
+    await page.getByRole('cell', { name: 'sign in' }).waitFor({ state: 'detached' });
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('export-audit').click()]);
+    const lines = readFileSync(await file.path(), 'utf8')
+      .trim()
+      .split('\n');
+    check(lines.length > 0 && lines.every((l) => JSON.parse(l).action === 'createAcl'), `odd file: ${lines[0]}`);
+  });
+
+  await step('rules are filtered', async () => {
+    await page.goto(`${base}/n/${ns}/access?resource=group`);
+    await page.getByText('Nothing matches these filters').waitFor();
+    await page.getByRole('button', { name: 'Clear the filters' }).click();
+    await page.getByRole('cell', { name: 'everybody' }).waitFor();
+  });
+
   await step('the rule is deleted', async () => {
     await page.goto(`${base}/n/${ns}/access`);
     await page.getByRole('button', { name: /^Delete rule/ }).click();
     await page.getByTestId('confirm-name').fill('hello');
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
-    await page.getByText('There are no rules').waitFor();
+    await page.getByText('There are no rules: the scopes of keys').waitFor();
   });
 }

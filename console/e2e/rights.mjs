@@ -51,6 +51,17 @@ export async function walkKeys(kit) {
     await dialog.waitFor({ state: 'hidden' });
   });
 
+  await step('a short token for it is made, shown once', async () => {
+    await page.getByRole('button', { name: 'Get a token', exact: true }).click();
+    await page.getByTestId('make-token').click();
+    const token = (await page.getByTestId('key-token').locator('pre').textContent()) ?? '';
+    check(token.split('.').length === 3, `no token: ${token}`);
+    await look('key-token');
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByTestId('key-token').waitFor({ state: 'detached' });
+    check(!(await page.content()).includes(token), 'the token is still in the page');
+  });
+
   await step('it is rotated, and both keys work for a while', async () => {
     await page.getByRole('button', { name: 'Rotate', exact: true }).click();
     await dialog.getByText('At once', { exact: true }).click();

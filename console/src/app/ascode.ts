@@ -198,7 +198,8 @@ export function keyCode(v: Schemas['ApiKeyCreate']) {
       ['expires_at', v.expires_at],
       ['allowed_cidrs', v.allowed_cidrs],
       // Where the secret comes from is the reader's business; it stands in no text.
-      ['secret', v.secret ? { raw: 'var.secret' } : undefined],
+      ['secret_wo', v.secret ? { raw: 'var.secret' } : undefined],
+      ['secret_version', v.secret ? 1 : undefined],
     ]),
   };
 }

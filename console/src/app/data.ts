@@ -117,8 +117,11 @@ export function rememberNamespace(id: string): void {
 
 /** Saves what a call with a session answers as a file. The address of the file never holds a token. */
 export async function saveAnswer(call: Promise<{ data?: string; error?: unknown; response: Response }>, name: string) {
-  const text = await got(call);
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
+  saveText(await got(call), name, 'text/csv;charset=utf-8');
+}
+
+export function saveText(text: string, name: string, type: string) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
   const a = document.createElement('a');
   a.href = url;
   a.download = name;

@@ -11,6 +11,7 @@ import { paths } from '../paths';
 import { Broken, Missing, Waiting } from './Fallbacks';
 import { Shell } from './Shell';
 import {
+  accessSearch,
   accountSearch,
   auditSearch,
   costsSearch,
@@ -125,7 +126,7 @@ const members = createRoute({
 const access = createRoute({
   getParentRoute: under,
   path: paths.access,
-  validateSearch: listSearch,
+  validateSearch: accessSearch,
   component: lazyRouteComponent(() => import('./pages/Access'), 'Access'),
 });
 const audit = createRoute({

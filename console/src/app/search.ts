@@ -92,6 +92,23 @@ export function listSearch(raw: Raw): ListSearch {
   return compact({ prefix: textIn(raw, 'prefix', 100), page: textIn(raw, 'page', 1024) });
 }
 
+export const aclResources = ['topic', 'group', 'namespace'] as const;
+
+export interface AccessSearch {
+  principal?: string;
+  resource?: (typeof aclResources)[number];
+  page?: string;
+}
+
+export function accessSearch(raw: Raw): AccessSearch {
+  const principal = textIn(raw, 'principal', 44);
+  return compact({
+    principal: principal && /^(\*|(slk|usr|sa)_[A-Za-z0-9]{12,40})$/.test(principal) ? principal : undefined,
+    resource: oneOf(raw, 'resource', aclResources),
+    page: textIn(raw, 'page', 1024),
+  });
+}
+
 export interface GroupSearch {
   tab?: (typeof groupTabs)[number];
 }

@@ -1,12 +1,12 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { App, Space } from 'antd';
+import { App, Select, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, etag, got, type Schemas } from '../../api/client';
 import { useMay } from '../data';
 import { Listing } from '../Listing';
-import { compact } from '../search';
+import { type AccessSearch, aclResources, compact } from '../search';
 import { Badge, ConfirmByName, Copyable, MayButton, PageHead, Phase, Time } from '../ui';
 import { RuleDialog, usePrincipals } from './access/RuleDialog';
 import { Tester } from './access/Tester';
@@ -28,13 +28,20 @@ export function Access() {
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
   const query = useQuery({
-    queryKey: ['acls', ns, search.page],
+    queryKey: ['acls', ns, search],
     queryFn: ({ signal }) =>
       got(
-        api.GET('/v1/namespaces/{ns}/acls', { params: { path: { ns }, query: { page_token: search.page } }, signal }),
+        api.GET('/v1/namespaces/{ns}/acls', {
+          params: {
+            path: { ns },
+            query: { principal: search.principal, resource: search.resource, page_token: search.page },
+          },
+          signal,
+        }),
       ),
     placeholderData: keepPreviousData,
   });
+  const show = (next: AccessSearch) => void navigate({ search: compact({ ...next, page: undefined }), replace: true });
   const nameOf = (id: string) => principals.all.find((p) => p.value === id)?.label ?? id;
   return (
     <>
@@ -52,12 +59,34 @@ export function Access() {
           </MayButton>
         }
       />
+      <search className="filters">
+        <Select
+          allowClear
+          className="filter wide"
+          aria-label={t('access.principal')}
+          placeholder={t('access.any_principal')}
+          value={search.principal}
+          showSearch={{ optionFilterProp: 'label' }}
+          options={principals.all}
+          onChange={(principal) => show({ ...search, principal })}
+        />
+        <Select
+          allowClear
+          className="filter"
+          aria-label={t('access.resource')}
+          placeholder={t('access.any_resource')}
+          value={search.resource}
+          options={aclResources.map((r) => ({ value: r, label: t(`acl_resource.${r}`) }))}
+          onChange={(resource) => show({ ...search, resource })}
+        />
+      </search>
       <Listing<Schemas['Acl']>
         query={query}
         label={t('access.title')}
         empty={t('access.empty')}
+        onClear={search.principal || search.resource ? () => void navigate({ search: {} }) : undefined}
         page={search.page}
-        onPage={(page) => void navigate({ search: compact({ page }) })}
+        onPage={(page) => void navigate({ search: compact({ ...search, page }) })}
         columns={[
           {
             title: t('access.effect'),
@@ -87,7 +116,19 @@ export function Access() {
             title: t('keys.cidrs'),
             render: (_, r) => (r.cidrs.length > 0 ? <code>{r.cidrs.join(' ')}</code> : t('access.any_address')),
           },
-          { title: t('keys.expires'), render: (_, r) => <Time at={r.expires_at} /> },
+          {
+            title: t('keys.expires'),
+            render: (_, r) => (
+              <>
+                <Time at={r.expires_at} />
+                {r.expires_at && Date.parse(r.expires_at) <= Date.now() && (
+                  <div>
+                    <Badge tone="bad">{t('key_state.expired')}</Badge>
+                  </div>
+                )}
+              </>
+            ),
+          },
           {
             title: t('field.status'),
             render: (_, r) => (

@@ -1,15 +1,20 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { Alert, Button, Descriptions, Input, Tooltip } from 'antd';
-import { useId, useState } from 'react';
+import { Alert, AutoComplete, Button, Descriptions, Input, Tooltip } from 'antd';
+import { useEffect, useId, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
 import { type ApiProblem, asProblem } from '../../api/problem';
+import { usePrincipalName } from '../data';
 import { Listing } from '../Listing';
 import { fromLocalInput, toLocalInput } from '../localTime';
 import { type AuditSearch, compact } from '../search';
 import { Badge, Copyable, PageHead, ProblemView, Time } from '../ui';
 import { useSettled } from '../useSettled';
+import { useActionOptions, useActionText } from './audit/Action';
+import { Export } from './audit/Export';
+import { auditQuery } from './audit/query';
+import { usePrincipalOptions } from './roles/BindDialog';
 
 const route = getRouteApi('/audit');
 
@@ -24,29 +29,43 @@ export function Audit() {
       got(
         api.GET('/v1/audit-events', {
           params: {
-            query: {
-              from: search.from,
-              to: search.to,
-              actor_id: search.actor,
-              action: search.action,
-              target_id: search.target,
-              page_token: search.page,
-            },
+            query: { ...auditQuery(search), page_token: search.page },
           },
           signal,
         }),
       ),
     placeholderData: keepPreviousData,
   });
+  const actionText = useActionText();
+  const actions = useActionOptions();
+  const nameOf = usePrincipalName();
+  const principals = usePrincipalOptions().flatMap((g) => g.options);
   const show = (next: AuditSearch) => void navigate({ search: compact({ ...next, page: undefined }), replace: true });
   return (
     <>
       <PageHead title={t('audit.title')} lead={t('audit.lead')} />
       <Verify />
       <search className="filters">
-        <Filter label={t('audit.actor')} value={search.actor} onChange={(actor) => show({ ...search, actor })} />
-        <Filter label={t('audit.action')} value={search.action} onChange={(action) => show({ ...search, action })} />
-        <Filter label={t('audit.target')} value={search.target} onChange={(target) => show({ ...search, target })} />
+        <Filter
+          label={t('audit.actor')}
+          value={search.actor}
+          valid={/^\w+$/}
+          options={principals}
+          onChange={(actor) => show({ ...search, actor })}
+        />
+        <Filter
+          label={t('audit.action')}
+          value={search.action}
+          valid={/^[a-z][A-Za-z0-9]*$/}
+          options={actions}
+          onChange={(action) => show({ ...search, action })}
+        />
+        <Filter
+          label={t('audit.target')}
+          value={search.target}
+          valid={/^[\w-]+$/}
+          onChange={(target) => show({ ...search, target })}
+        />
         <Input
           type="datetime-local"
           className="filter"
@@ -78,7 +97,7 @@ export function Audit() {
               <>
                 <Badge tone={e.actor_type === 'operator' ? 'warn' : 'plain'}>{t(`actor.${e.actor_type}`)}</Badge>
                 <div>
-                  <Short id={e.actor_id} />
+                  <Who id={e.actor_id} name={nameOf(e.actor_id)} />
                 </div>
               </>
             ),
@@ -87,7 +106,7 @@ export function Audit() {
             title: t('audit.action'),
             render: (_, e) => (
               <>
-                <code>{e.action}</code> {e.decision === 'denied' && <Badge tone="bad">{t('audit.denied')}</Badge>}
+                <span title={e.action}>{actionText(e.action)}</span> <Refusal event={e} />
               </>
             ),
           },
@@ -102,6 +121,11 @@ export function Audit() {
           { title: t('sessions.address'), render: (_, e) => <code>{e.source_ip}</code> },
         ]}
       />
+      <h2>{t('audit.export_title')}</h2>
+      <p className="muted">{t('audit.export_lead')}</p>
+      <div className="filters">
+        <Export search={search} />
+      </div>
       <p className="muted">
         {t('audit.export')} <code>{'GET /v1/audit-events'}</code>
       </p>
@@ -117,14 +141,44 @@ function Short({ id }: { id: string }) {
   );
 }
 
+/** A name where there is one; the id is a hover and a copy away. */
+function Who({ id, name }: { id: string; name: string }) {
+  return name === id ? <Short id={id} /> : <span title={id}>{name}</span>;
+}
+
+/** That it was refused, why, and how often where refusals are counted into one event. */
+function Refusal({ event: e }: { event: Schemas['AuditEvent'] }) {
+  const { t, i18n } = useTranslation();
+  if (e.decision !== 'denied') {
+    return null;
+  }
+  const why = `problem.code.${e.reason}` as 'problem.code.permission_denied';
+  return (
+    <>
+      <Badge tone="bad">
+        {e.count && e.count > 1 ? t('audit.denied_times', { n: String(e.count) }) : t('audit.denied')}
+      </Badge>
+      {e.reason && <div className="muted">{i18n.exists(why) ? t(why) : e.reason}</div>}
+      {e.first_at && e.count && e.count > 1 && (
+        <div className="muted">
+          {t('audit.since')} <Time at={e.first_at} />
+        </div>
+      )}
+    </>
+  );
+}
+
 function Details({ event: e }: { event: Schemas['AuditEvent'] }) {
   const { t } = useTranslation();
   const rows: [string, string | undefined][] = [
+    [t('audit.action'), e.action],
     [t('audit.actor'), e.actor_id],
     [t('dimension.api_key'), e.api_key_id],
     [t('audit.target'), e.target_id],
     [t('nav.namespace'), e.namespace_id],
     [t('audit.reason'), e.reason],
+    [t('audit.count'), e.count === undefined ? undefined : String(e.count)],
+    [t('audit.first'), e.first_at],
     [t('problem.request_id'), e.request_id],
     [t('audit.before'), e.before_hash],
     [t('audit.after'), e.after_hash],
@@ -146,22 +200,36 @@ function Details({ event: e }: { event: Schemas['AuditEvent'] }) {
   );
 }
 
-function Filter(props: { label: string; value: string | undefined; onChange: (v: string | undefined) => void }) {
+/** Typed or chosen; what the API would not take is marked and not asked for. */
+function Filter(props: {
+  label: string;
+  value: string | undefined;
+  valid: RegExp;
+  options?: { value: string; label: string }[];
+  onChange: (v: string | undefined) => void;
+}) {
   const [typed, setTyped] = useState(props.value ?? '');
-  useSettled(typed.trim(), 400, (v) => {
-    if (v !== (props.value ?? '')) {
+  const wanted = typed.trim();
+  const wrong = wanted !== '' && !props.valid.test(wanted);
+  useSettled(wanted, 400, (v) => {
+    if (v !== (props.value ?? '') && (v === '' || props.valid.test(v))) {
       props.onChange(v || undefined);
     }
   });
+  useEffect(() => setTyped(props.value ?? ''), [props.value]);
   return (
-    <Input
+    <AutoComplete
       allowClear
       className="filter"
       aria-label={props.label}
       placeholder={props.label}
+      status={wrong ? 'error' : undefined}
+      popupMatchSelectWidth={false}
       maxLength={128}
       value={typed}
-      onChange={(e) => setTyped(e.target.value)}
+      options={props.options}
+      showSearch={{ filterOption: (text, o) => `${o?.label}`.toLowerCase().includes(text.toLowerCase()) }}
+      onChange={(v) => setTyped(v ?? '')}
     />
   );
 }

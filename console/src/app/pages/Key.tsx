@@ -4,10 +4,11 @@ import { Alert, Descriptions, Space } from 'antd';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { api, got, type Schemas } from '../../api/client';
-import { useMay, useNamespaces, usePrincipalName } from '../data';
+import { useMay, useMe, useNamespaces, usePrincipalName } from '../data';
 import { Badge, Copyable, DataTable, MayButton, Nothing, Outcome, PageHead, Phase, Time } from '../ui';
 import { EditKey } from './keys/EditKey';
 import { DeleteKey, RevokeKey } from './keys/EndKey';
+import { KeyToken } from './keys/KeyToken';
 import { RotateKey } from './keys/RotateKey';
 import { SecretOnce } from './keys/Secret';
 import { KeyEnd, KeyState, Operation } from './keys/show';
@@ -48,10 +49,12 @@ function Actions({ apiKey }: { apiKey: Schemas['ApiKey'] }) {
   const navigate = route.useNavigate();
   // The key of a workload identity is changed with that identity only.
   const may = useMay('key:write') && !apiKey.workload_identity_id;
-  const [open, setOpen] = useState<'edit' | 'rotate' | 'revoke' | 'delete'>();
+  const [open, setOpen] = useState<'edit' | 'rotate' | 'token' | 'revoke' | 'delete'>();
   const [fresh, setFresh] = useState<Schemas['ApiKeyWithSecret']>();
   const close = () => setOpen(undefined);
   const lives = may && apiKey.state !== 'revoked';
+  const me = useMe();
+  const own = me.data?.type === 'user' && me.data.id === apiKey.owner_id;
   return (
     <Space wrap>
       <MayButton may={lives} onClick={() => setOpen('edit')}>
@@ -59,6 +62,9 @@ function Actions({ apiKey }: { apiKey: Schemas['ApiKey'] }) {
       </MayButton>
       <MayButton may={lives && apiKey.state === 'active'} onClick={() => setOpen('rotate')}>
         {t('keys.rotate')}
+      </MayButton>
+      <MayButton may={own && apiKey.state === 'active' && apiKey.scopes.length > 0} onClick={() => setOpen('token')}>
+        {t('key_token.make')}
       </MayButton>
       <MayButton may={lives} danger onClick={() => setOpen('revoke')}>
         {t('keys.revoke')}
@@ -68,6 +74,7 @@ function Actions({ apiKey }: { apiKey: Schemas['ApiKey'] }) {
       </MayButton>
       {open === 'edit' && <EditKey apiKey={apiKey} onClose={close} />}
       {open === 'rotate' && <RotateKey apiKey={apiKey} onClose={close} onMade={setFresh} />}
+      {open === 'token' && <KeyToken apiKey={apiKey} onClose={close} />}
       {open === 'revoke' && <RevokeKey apiKey={apiKey} onClose={close} />}
       {open === 'delete' && (
         <DeleteKey apiKey={apiKey} onClose={close} onDone={() => void navigate({ to: '/api-keys' })} />

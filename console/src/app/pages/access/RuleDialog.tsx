@@ -4,12 +4,11 @@ import { useTranslation } from 'react-i18next';
 import { allPages, api, etag, got, type Schemas } from '../../../api/client';
 import { useMay, useMembers, useServiceAccounts } from '../../data';
 import { fromLocalInput, toLocalInput } from '../../localTime';
-import { compact } from '../../search';
+import { aclResources, compact } from '../../search';
 import { ProblemView } from '../../ui';
 import { useSave } from '../../useSave';
 
 export const operations = ['PUB', 'SUB', 'MANAGE', 'DESCRIBE'] as const;
-export const resources = ['topic', 'group', 'namespace'] as const;
 
 interface RuleValues {
   effect: Schemas['AclEffect'];
@@ -132,7 +131,7 @@ export function RuleDialog({ ns, rule, onClose }: { ns: string; rule?: Schemas['
           <Form.Item name="resource" label={t('access.resource')} extra={rule && t('access.fixed')}>
             <Select
               disabled={rule !== undefined}
-              options={resources.map((r) => ({ value: r, label: t(`acl_resource.${r}`) }))}
+              options={aclResources.map((r) => ({ value: r, label: t(`acl_resource.${r}`) }))}
             />
           </Form.Item>
           {resource !== 'namespace' && (

@@ -51,6 +51,7 @@ import (
 type Config struct {
 	DB            string // as sqldb.Open reads it
 	Redis         string // redis:// or rediss://
+	RedisOwn      bool   // it serves this process alone
 	Mail          string // as mail.Config.Target
 	MailFrom      string
 	MailURL       string // of the console, for links in mails
@@ -190,7 +191,7 @@ func (s *Server) openStorage(ctx context.Context) error {
 	if err := Migrate(ctx, s.db); err != nil {
 		return err
 	}
-	s.cache, err = cache.Open(cache.Config{URL: s.cfg.Redis}, s.deps.Now, s.deps.Logger)
+	s.cache, err = cache.Open(cache.Config{URL: s.cfg.Redis, Own: s.cfg.RedisOwn}, s.deps.Now, s.deps.Logger)
 	return err
 }
 

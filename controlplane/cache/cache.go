@@ -26,6 +26,7 @@ type Cache struct {
 	log    *slog.Logger
 	now    func() time.Time
 	prefix string
+	own    bool
 	local  localLimiter
 	spent  refusals
 	down   atomic.Bool  // said in the log already
@@ -36,6 +37,7 @@ type Cache struct {
 type Config struct {
 	URL    string // redis://[user:password@]host:port[/db] or rediss://…
 	Prefix string // of all keys; "sluice:" when empty
+	Own    bool   // the Redis is this process's alone: rates are counted without it
 }
 
 // answerTime bounds each call: a request must not wait for a cache.
@@ -61,7 +63,7 @@ func Open(cfg Config, now func() time.Time, log *slog.Logger) (*Cache, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Cache{client: redis.NewClient(opts), log: log, now: now, prefix: cfg.Prefix, local: localLimiter{buckets: map[string]*bucket{}}, spent: refusals{of: map[string]refusal{}}}, nil
+	return &Cache{client: redis.NewClient(opts), log: log, now: now, prefix: cfg.Prefix, own: cfg.Own, local: localLimiter{buckets: map[string]*bucket{}}, spent: refusals{of: map[string]refusal{}}}, nil
 }
 
 // Ping checks that Redis answers.

@@ -222,14 +222,42 @@ func TestWithoutRedis_goesOn(t *testing.T) {
 	}
 }
 
+// A flood of new keys costs bounded memory and does not make a key that has
+// nothing left whole.
 func TestLocalLimiter_isBounded(t *testing.T) {
 	l := localLimiter{buckets: map[string]*bucket{}}
 	now := time.Unix(1e9, 0)
-	for i := range maxBuckets * 3 {
-		l.take(string(rune(i))+"x"+rand.Text(), Rate{PerSecond: 0.001, Burst: 1}, now)
+	r := Rate{PerSecond: 0.001, Burst: 3}
+	for range r.Burst {
+		l.take("victim", r, now)
+	}
+	for i := range maxBuckets * 2 {
+		l.take(strconv.Itoa(i), r, now)
 	}
 	if len(l.buckets) > maxBuckets {
 		t.Errorf("%d buckets", len(l.buckets))
+	}
+	if d := l.take("victim", r, now); d.Allowed {
+		t.Errorf("the flood gave the victim's key back: %+v", d)
+	}
+}
+
+// A process whose Redis is its own counts without it.
+func TestTake_ownRedisIsNotAsked(t *testing.T) {
+	server := miniredis.RunT(t)
+	c, err := Open(Config{URL: "redis://" + server.Addr(), Own: true}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := Rate{PerSecond: 0.01, Burst: 2}
+	for i, want := range []bool{true, true, false} {
+		if d := c.Take(t.Context(), "k", r); d.Allowed != want {
+			t.Errorf("take %d: %+v", i, d)
+		}
+	}
+	if n := server.CommandCount(); n != 0 {
+		t.Errorf("%d commands", n)
 	}
 }
 

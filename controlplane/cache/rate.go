@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,14 +42,14 @@ redis.call('SET', KEYS[1], string.format('%d', after), 'PX', math.ceil((after - 
 return {1, math.floor((gap * burst - (after - now)) / gap), 0, after - now}
 `)
 
-// Take takes one from the rate of a key. Without Redis each process counts by
-// itself. Redis is not asked again about a key that it refused until there is
+// Take takes one from the rate of a key. Without Redis, or with one that is its
+// own, the process counts by itself. Redis is not asked again about a key that it refused until there is
 // something to take, so that a flood costs it little.
 func (c *Cache) Take(ctx context.Context, key string, r Rate) Decision {
 	if r.PerSecond <= 0 || r.Burst <= 0 {
 		return Decision{Allowed: true}
 	}
-	if c.away() {
+	if c.own || c.away() {
 		return c.local.take(key, r, c.now())
 	}
 	if d, ok := c.spent.get(key, c.now()); ok {
@@ -104,15 +105,16 @@ func (r *refusals) put(key string, d Decision, now time.Time) {
 	r.of[key] = refusal{now.Add(d.RetryAfter), now.Add(d.Reset)}
 }
 
-// localLimiter counts in this process while Redis is away. It holds at most
-// maxBuckets keys; when full it forgets those that are whole again, and if
-// none is, all.
+// localLimiter counts in this process. It holds at most maxBuckets keys; when
+// full it forgets those that are whole again, and of the others the eighth that
+// will be soonest: whoever floods with new keys pushes out such keys, not those
+// that are near their limit.
 type localLimiter struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket // guarded by mu
 }
 
-const maxBuckets = 10_000
+const maxBuckets = 100_000
 
 type bucket struct{ full time.Time }
 
@@ -141,12 +143,18 @@ func (l *localLimiter) take(key string, r Rate, now time.Time) Decision {
 }
 
 func (l *localLimiter) forgetLocked(now time.Time) {
+	whole := make([]time.Time, 0, len(l.buckets))
+	for _, b := range l.buckets {
+		whole = append(whole, b.full)
+	}
+	slices.SortFunc(whole, time.Time.Compare)
+	until := whole[len(whole)/8]
+	if until.Before(now) {
+		until = now
+	}
 	for k, b := range l.buckets {
-		if b.full.Before(now) {
+		if !b.full.After(until) {
 			delete(l.buckets, k)
 		}
-	}
-	if len(l.buckets) >= maxBuckets {
-		l.buckets = map[string]*bucket{}
 	}
 }

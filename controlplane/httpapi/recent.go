@@ -12,11 +12,11 @@ const (
 	// recently bounds how long an answer about a caller is taken for true that
 	// this process has not heard to have changed: well within the second in which
 	// a key that was revoked or narrowed has to be refused everywhere.
-	recently = 500 * time.Millisecond
+	recently = 750 * time.Millisecond
 
 	// renewAfter is the age from which an answer is found out anew beside those
 	// who still use it, so that a steady reader never waits.
-	renewAfter = recently / 2
+	renewAfter = recently * 4 / 5
 
 	// maxRecent bounds the memory of recent; then all of it is forgotten.
 	maxRecent = 20_000

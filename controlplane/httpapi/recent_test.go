@@ -15,7 +15,7 @@ import (
 )
 
 // A key that was just let in is refused at once after a change through this
-// server, and within half a second after one through another.
+// server, and within recently after one through another.
 func TestRecent_isForgottenInTime(t *testing.T) {
 	each(t, func(t *testing.T, s *system) {
 		p := s.signUp("ada@example.com")

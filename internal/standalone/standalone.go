@@ -220,7 +220,7 @@ func (s *Server) openControlPlane(ctx context.Context) error {
 		return err
 	}
 	s.control, err = controlplane.New(ctx, controlplane.Config{
-		DB: s.cfg.DB, Redis: redis, Mail: s.cfg.Mail, MailFrom: s.cfg.MailFrom, MailURL: s.mailURL(), PublicURL: s.cfg.PublicURL, MailsPerHour: s.cfg.MailsPerHour,
+		DB: s.cfg.DB, Redis: redis, RedisOwn: s.redis != nil, Mail: s.cfg.Mail, MailFrom: s.cfg.MailFrom, MailURL: s.mailURL(), PublicURL: s.cfg.PublicURL, MailsPerHour: s.cfg.MailsPerHour,
 		MasterKeyFile: filepath.Join(s.cfg.Data, "master.key"), MasterKeys: s.cfg.masterKeys(), TokenAlgorithms: list(s.cfg.TokenAlgorithms), Cluster: cluster, CollectInterval: s.cfg.CollectInterval,
 		SSONetworks: networks, SSOLoopback: loopback,
 	}, controlplane.Deps{Console: s.deps.Console, Now: s.deps.Now, Logger: s.deps.Logger, Metrics: s.registry})

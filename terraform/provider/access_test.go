@@ -23,6 +23,7 @@ func TestAcceptance_access(t *testing.T) {
 		run  func(*testing.T, server)
 	}{
 		{"identity provider", walkIdentityProvider}, {"workload identity", walkWorkloadIdentity}, {"brought secret", walkBroughtSecret},
+		{"unknown values", walkUnknown},
 		{"data sources", walkDataSources}, {"single sign-on is demanded", func(t *testing.T, s server) { walkDemand(t, s, dns) }},
 		{"tenant security", walkTenantSecurity},
 	} {
@@ -293,6 +294,67 @@ func signsIn(t *testing.T, s server, id, secret string) {
 	if _, err := apiclient.OK(c.GetMeWithResponse(t.Context())); err != nil {
 		t.Errorf("key %s: %v", id, err)
 	}
+}
+
+// TF-20: every attribute may be known only after apply.
+func walkUnknown(t *testing.T, s server) {
+	w := newWorkspace(t, s)
+	w.config(`
+resource "terraform_data" "later" {
+  input = {
+    name = "later", issuer = "https://login.example.com", list = ["later.example.com"], map = { ref = "main" }, flag = true, cidrs = ["10.0.0.1/8"],
+    age = "8760h", end = "2037-01-31T00:00:00Z", secret = %q, number = 1, role = "viewer", ttl = "300s"
+  }
+}
+locals {
+  later = terraform_data.later.output
+}
+resource "sluice_identity_provider" "p" {
+  name                  = local.later.name
+  issuer                = local.later.issuer
+  client_id             = local.later.name
+  client_secret_wo      = local.later.secret
+  client_secret_version = local.later.number
+  domains               = local.later.list
+  auto_enrol_role       = local.later.role
+  enabled               = local.later.flag
+}
+resource "sluice_service_account" "a" {
+  name = local.later.name
+}
+resource "sluice_namespace" "n" {
+  name                = local.later.name
+  deletion_protection = false
+}
+resource "sluice_workload_identity" "w" {
+  name               = local.later.name
+  issuer             = local.later.issuer
+  audience           = local.later.issuer
+  subject            = local.later.name
+  conditions         = local.later.map
+  service_account_id = sluice_service_account.a.id
+  control_role       = local.later.role
+  max_ttl            = local.later.ttl
+  enabled            = local.later.flag
+  scope              = [{ namespace_id = sluice_namespace.n.id, permissions = ["PUB"], cidrs = local.later.cidrs, expires_at = local.later.end }]
+}
+resource "sluice_api_key" "k" {
+  name           = local.later.name
+  control_role   = local.later.role
+  allowed_cidrs  = local.later.cidrs
+  expires_at     = local.later.end
+  secret_wo      = local.later.secret
+  secret_version = local.later.number
+}
+resource "sluice_tenant_security" "s" {
+  mfa_required = local.later.flag
+  max_key_age  = local.later.age
+  depends_on   = [sluice_workload_identity.w, sluice_api_key.k]
+}
+`, firstSecret)
+	w.planDiffers()
+	w.must(applyArgs...)
+	w.must(destroyArgs...)
 }
 
 func walkDataSources(t *testing.T, s server) {

@@ -243,3 +243,35 @@ data "sluice_api_key" "k" {
 `, a.Namespace())
 	w.fails(planArgs, `There is no namespace with the name "nowhere"`, "Could not read topic nothing", `There is no API key with the name "nobody"`)
 }
+
+// TF-26: lists are read to their last page.
+func TestLists_readAllPages(t *testing.T) {
+	a, s := newFake(t)
+	a.PageSize = 1
+	w := newWorkspace(t, s)
+	w.config(`
+resource "sluice_topic" "t" {
+  count        = 3
+  namespace_id = %[1]q
+  name         = "t${count.index}"
+}
+data "sluice_topics" "all" {
+  namespace_id = %[1]q
+  depends_on   = [sluice_topic.t]
+}
+data "sluice_members" "all" {}
+data "sluice_member" "second" {
+  email = "grace@example.com"
+}
+`, a.Namespace())
+	w.apply()
+	if got, _ := w.values("data.sluice_topics.all")["topics"].([]any); len(got) != 4 {
+		t.Errorf("got %d topics, want 4", len(got))
+	}
+	if got, _ := w.values("data.sluice_members.all")["members"].([]any); len(got) != 2 {
+		t.Errorf("got %d members, want 2", len(got))
+	}
+	if got := w.text("data.sluice_member.second", "id"); got != fakeapi.MemberID {
+		t.Errorf("got member %q", got)
+	}
+}

@@ -181,7 +181,7 @@ func (a *app) bindingList() *cobra.Command {
 
 func (a *app) roleBind() *cobra.Command {
 	var topics, groups, expires string
-	var whole bool
+	var whole, lenient bool
 	c := a.command("bind PRINCIPAL ROLE", "Give a member (id or mail address) or service account (id or name) a role in a namespace, or in a part of it", cobra.ExactArgs(2), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		principal, err := a.principal(ctx, args[0])
 		if err != nil {
@@ -209,6 +209,18 @@ func (a *app) roleBind() *cobra.Command {
 		if body.ExpiresAt, err = a.firstEnd(f, "expires", expires); err != nil {
 			return err
 		}
+		if lenient {
+			same, err := every(ctx, a, "role bindings", func(ctx context.Context, c *apiclient.SDK, token *string) ([]api.RoleBinding, *string, error) {
+				page, err := apiclient.OK(c.ListRoleBindingsWithResponse(ctx, &api.ListRoleBindingsParams{PrincipalId: &principal, Role: &role, PageToken: token, PageSize: fullPage()}))
+				return page.Items, page.NextPageToken, err
+			})
+			if err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(same, func(b api.RoleBinding) bool { return scopeText(b.Scope) == scopeText(body.Scope) }); i >= 0 {
+				return showOne(a, bindingView, same[i])
+			}
+		}
 		b, err := written(a.sdk.CreateRoleBindingWithResponse(ctx, &api.CreateRoleBindingParams{DryRun: a.dry()}, body))
 		return changed(a, bindingView, "give "+args[0]+" the role "+args[1], b, err, "")
 	})
@@ -218,6 +230,7 @@ func (a *app) roleBind() *cobra.Command {
 	c.Flags().StringVar(&topics, "topics", "", "only for topics that fit: a name, or a prefix such as orders*")
 	c.Flags().StringVar(&groups, "groups", "", "only for groups that fit")
 	c.Flags().StringVar(&expires, "expires", "", "end as time (2027-01-31T00:00:00Z) or from now on (8h); default: no end")
+	c.Flags().BoolVar(&lenient, "if-not-exists", false, "show the binding of that role at that place instead of making another")
 	c.MarkFlagsMutuallyExclusive("whole-tenant", "topics", "groups")
 	return a.writes(c)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,6 +143,14 @@ func accountsAndRoles(t *testing.T, s *shell) {
 	binding := s.object("role", "bind", "ci", "support", "--topics", "orders*", "--expires", "8h")
 	if binding["principal_id"] != id || !strings.HasPrefix(binding["role"].(string), "rol_") {
 		t.Errorf("got %v", binding)
+	}
+	if again := s.object("role", "bind", "ci", "support", "--topics", "orders*", "--if-not-exists"); again["id"] != binding["id"] {
+		t.Errorf("got another binding %v", again)
+	}
+	if other := s.object("role", "bind", "ci", "support", "--topics", "orders", "--if-not-exists"); other["id"] == binding["id"] {
+		t.Error("got the binding for other topics")
+	} else {
+		s.must("role", "unbind", other["id"].(string), "--yes")
 	}
 	s.ends(exitNotFound, cmd("role bind nobody support"), "there is no service account nobody")
 	s.ends(exitNotFound, cmd("role bind ci nothing"), "there is no role nothing")
@@ -396,6 +405,27 @@ func forms(t *testing.T, s *shell) {
 		}
 	}
 	s.must("service-account", "delete", "forms", "--yes")
+}
+
+// What a session may not do any more, or not yet, names the next step.
+func TestSystem_refusalsNameTheNextStep(t *testing.T) {
+	var past atomic.Int64 // what the clock of both is ahead
+	now := func() time.Time { return time.Now().Add(time.Duration(past.Load())) }
+	c := testcluster.Start(t, func(_ *standalone.Config, d *standalone.Deps) { d.Now = now })
+	a := c.SignUp("ada@acme.example")
+	s := person(t, c.URL(), a)
+	s.now = now
+	risky := cmd("sso create staff --issuer https://login.example.com --client-id sluice --dry-run")
+	s.must(risky...)
+	past.Store(int64(20 * time.Minute)) // the access token is over, too, and is renewed
+	s.ends(exitRefused, risky, "Prove again who you are: sluice login")
+	s.stdin = a.Password + "\n"
+	s.must("login", "--endpoint", c.URL(), "--email", a.Email, "--password-stdin")
+	s.must(risky...)
+
+	s.must("tenant", "security", "set", "--mfa-required", "--yes")
+	s.ends(exitRefused, cmd("topic list"), "add a second factor under your account")
+	s.must("session", "list")
 }
 
 // A second factor that is typed ends the sign-in; one that only a browser can

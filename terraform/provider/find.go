@@ -23,7 +23,7 @@ type findData[V, M any] struct {
 	id, name string // the attributes that find it
 	get      func(ctx context.Context, c *apiclient.SDK, id string) (V, error)
 	// list may return more than what has the name; named tells.
-	list  func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]V, *string, error)
+	list  func(ctx context.Context, c *apiclient.SDK, name, token *string) ([]V, *string, error)
 	named func(v V, name string) bool
 	set   func(*M, V)
 }
@@ -82,7 +82,7 @@ func (d *findData[V, M]) Read(ctx context.Context, req datasource.ReadRequest, r
 // called are all objects of that name.
 func (d *findData[V, M]) called(ctx context.Context, name string) ([]V, error) {
 	var found []V
-	for v, err := range apiclient.All(func(token *string) ([]V, *string, error) { return d.list(ctx, d.client, name, token) }) {
+	for v, err := range apiclient.All(func(token *string) ([]V, *string, error) { return d.list(ctx, d.client, &name, token) }) {
 		if err != nil {
 			return nil, err
 		}
@@ -104,10 +104,7 @@ func newNamespaceData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.Namespace, error) {
 			return apiclient.OK(c.GetNamespaceWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]api.Namespace, *string, error) {
-			page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &name, PageToken: token}))
-			return page.Items, page.NextPageToken, err
-		},
+		list:  listNamespaces,
 		named: func(n api.Namespace, name string) bool { return n.Name == name }, set: (*namespaceFields).set}
 }
 
@@ -140,9 +137,8 @@ func newAPIKeyData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.ApiKey, error) {
 			return apiclient.OK(c.GetApiKeyWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]api.ApiKey, *string, error) {
-			page, err := apiclient.OK(c.ListApiKeysWithResponse(ctx, &api.ListApiKeysParams{Name: &name, PageToken: token}))
-			return page.Items, page.NextPageToken, err
+		list: func(ctx context.Context, c *apiclient.SDK, name, token *string) ([]api.ApiKey, *string, error) {
+			return listAPIKeys(ctx, c, api.ListApiKeysParams{Name: name, PageToken: token})
 		},
 		named: func(k api.ApiKey, name string) bool { return k.Name == name }, set: (*apiKeyDataModel).set}
 }
@@ -164,7 +160,7 @@ func roleDataSchema(ctx context.Context, description string, keys ...string) sch
 	return s
 }
 
-func listRoles(ctx context.Context, c *apiclient.SDK, token *string) ([]api.CustomRole, *string, error) {
+func listRoles(ctx context.Context, c *apiclient.SDK, _, token *string) ([]api.CustomRole, *string, error) {
 	page, err := apiclient.OK(c.ListRolesWithResponse(ctx, &api.ListRolesParams{PageToken: token, PageSize: fullPage()}))
 	return page.Items, page.NextPageToken, err
 }
@@ -177,9 +173,7 @@ func newRoleData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.CustomRole, error) {
 			return apiclient.OK(c.GetRoleWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, _ string, token *string) ([]api.CustomRole, *string, error) {
-			return listRoles(ctx, c, token)
-		},
+		list:  listRoles,
 		named: func(r api.CustomRole, name string) bool { return r.Name == name }, set: (*roleDataModel).set}
 }
 
@@ -191,10 +185,7 @@ func newServiceAccountData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.ServiceAccount, error) {
 			return apiclient.OK(c.GetServiceAccountWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]api.ServiceAccount, *string, error) {
-			page, err := apiclient.OK(c.ListServiceAccountsWithResponse(ctx, &api.ListServiceAccountsParams{Name: &name, PageToken: token}))
-			return page.Items, page.NextPageToken, err
-		},
+		list:  listServiceAccounts,
 		named: func(a api.ServiceAccount, name string) bool { return a.Name == name }, set: (*accountModel).set}
 }
 
@@ -206,10 +197,7 @@ func newIdentityProviderData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.IdentityProvider, error) {
 			return apiclient.OK(c.GetIdentityProviderWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]api.IdentityProvider, *string, error) {
-			page, err := apiclient.OK(c.ListIdentityProvidersWithResponse(ctx, &api.ListIdentityProvidersParams{Name: &name, PageToken: token}))
-			return page.Items, page.NextPageToken, err
-		},
+		list:  listIdentityProviders,
 		named: func(p api.IdentityProvider, name string) bool { return p.Name == name }, set: (*identityProviderFields).set}
 }
 
@@ -221,9 +209,6 @@ func newWorkloadIdentityData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.WorkloadIdentity, error) {
 			return apiclient.OK(c.GetWorkloadIdentityWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, name string, token *string) ([]api.WorkloadIdentity, *string, error) {
-			page, err := apiclient.OK(c.ListWorkloadIdentitiesWithResponse(ctx, &api.ListWorkloadIdentitiesParams{Name: &name, PageToken: token}))
-			return page.Items, page.NextPageToken, err
-		},
+		list:  listWorkloadIdentities,
 		named: func(w api.WorkloadIdentity, name string) bool { return w.Name == name }, set: (*workloadIdentityModel).set}
 }

@@ -111,10 +111,7 @@ func newListData() []func() datasource.DataSource {
 func namespaceList() listData {
 	return listData{kind: "namespaces", element: element(func(ctx context.Context) schema.Schema { return mirror(ctx, &namespaceResource{}, "") }),
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
-			return all((*namespaceFields).set, func(token *string) ([]api.Namespace, *string, error) {
-				page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageToken: token, PageSize: fullPage()}))
-				return page.Items, page.NextPageToken, err
-			})
+			return all((*namespaceFields).set, func(token *string) ([]api.Namespace, *string, error) { return listNamespaces(ctx, c, nil, token) })
 		}}
 }
 
@@ -146,9 +143,8 @@ func keyList() listData {
 		filters: map[string]*property{"owner_id": contract("OwnerId", ""), "namespace_id": contract("NamespaceId", ""), "state": contract("ApiKeyState", "")},
 		read: func(ctx context.Context, c *apiclient.SDK, filter func(string) *string) (any, error) {
 			return all((*apiKeyDataModel).set, func(token *string) ([]api.ApiKey, *string, error) {
-				page, err := apiclient.OK(c.ListApiKeysWithResponse(ctx, &api.ListApiKeysParams{OwnerId: filter("owner_id"), NamespaceId: filter("namespace_id"),
-					State: as[api.ApiKeyState](filter("state")), PageToken: token, PageSize: fullPage()}))
-				return page.Items, page.NextPageToken, err
+				return listAPIKeys(ctx, c, api.ListApiKeysParams{OwnerId: filter("owner_id"), NamespaceId: filter("namespace_id"),
+					State: as[api.ApiKeyState](filter("state")), PageToken: token})
 			})
 		}}
 }
@@ -169,7 +165,7 @@ func aclList() listData {
 func roleList() listData {
 	return listData{kind: "roles", element: element(func(ctx context.Context) schema.Schema { return roleDataSchema(ctx, "") }),
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
-			return all((*roleDataModel).set, func(token *string) ([]api.CustomRole, *string, error) { return listRoles(ctx, c, token) })
+			return all((*roleDataModel).set, func(token *string) ([]api.CustomRole, *string, error) { return listRoles(ctx, c, nil, token) })
 		}}
 }
 
@@ -189,8 +185,7 @@ func accountList() listData {
 	return listData{kind: "service_accounts", element: element(func(ctx context.Context) schema.Schema { return mirror(ctx, &accountResource{}, "") }),
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
 			return all((*accountModel).set, func(token *string) ([]api.ServiceAccount, *string, error) {
-				page, err := apiclient.OK(c.ListServiceAccountsWithResponse(ctx, &api.ListServiceAccountsParams{PageToken: token, PageSize: fullPage()}))
-				return page.Items, page.NextPageToken, err
+				return listServiceAccounts(ctx, c, nil, token)
 			})
 		}}
 }
@@ -198,7 +193,7 @@ func accountList() listData {
 func memberList() listData {
 	return listData{kind: "members", element: func(context.Context) map[string]schema.Attribute { return memberAttributes() },
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
-			return all((*memberModel).set, func(token *string) ([]api.Member, *string, error) { return listMembers(ctx, c, token) })
+			return all((*memberModel).set, func(token *string) ([]api.Member, *string, error) { return listMembers(ctx, c, nil, token) })
 		}}
 }
 
@@ -206,8 +201,7 @@ func identityProviderList() listData {
 	return listData{kind: "identity_providers", element: element(func(ctx context.Context) schema.Schema { return mirror(ctx, &identityProviderResource{}, "") }),
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
 			return all((*identityProviderFields).set, func(token *string) ([]api.IdentityProvider, *string, error) {
-				page, err := apiclient.OK(c.ListIdentityProvidersWithResponse(ctx, &api.ListIdentityProvidersParams{PageToken: token, PageSize: fullPage()}))
-				return page.Items, page.NextPageToken, err
+				return listIdentityProviders(ctx, c, nil, token)
 			})
 		}}
 }
@@ -216,8 +210,33 @@ func workloadIdentityList() listData {
 	return listData{kind: "workload_identities", element: element(func(ctx context.Context) schema.Schema { return mirror(ctx, &workloadIdentityResource{}, "") }),
 		read: func(ctx context.Context, c *apiclient.SDK, _ func(string) *string) (any, error) {
 			return all((*workloadIdentityModel).set, func(token *string) ([]api.WorkloadIdentity, *string, error) {
-				page, err := apiclient.OK(c.ListWorkloadIdentitiesWithResponse(ctx, &api.ListWorkloadIdentitiesParams{PageToken: token, PageSize: fullPage()}))
-				return page.Items, page.NextPageToken, err
+				return listWorkloadIdentities(ctx, c, nil, token)
 			})
 		}}
+}
+
+func listNamespaces(ctx context.Context, c *apiclient.SDK, name, token *string) ([]api.Namespace, *string, error) {
+	page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: name, PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
+}
+
+func listServiceAccounts(ctx context.Context, c *apiclient.SDK, name, token *string) ([]api.ServiceAccount, *string, error) {
+	page, err := apiclient.OK(c.ListServiceAccountsWithResponse(ctx, &api.ListServiceAccountsParams{Name: name, PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
+}
+
+func listIdentityProviders(ctx context.Context, c *apiclient.SDK, name, token *string) ([]api.IdentityProvider, *string, error) {
+	page, err := apiclient.OK(c.ListIdentityProvidersWithResponse(ctx, &api.ListIdentityProvidersParams{Name: name, PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
+}
+
+func listWorkloadIdentities(ctx context.Context, c *apiclient.SDK, name, token *string) ([]api.WorkloadIdentity, *string, error) {
+	page, err := apiclient.OK(c.ListWorkloadIdentitiesWithResponse(ctx, &api.ListWorkloadIdentitiesParams{Name: name, PageToken: token, PageSize: fullPage()}))
+	return page.Items, page.NextPageToken, err
+}
+
+func listAPIKeys(ctx context.Context, c *apiclient.SDK, params api.ListApiKeysParams) ([]api.ApiKey, *string, error) {
+	params.PageSize = fullPage()
+	page, err := apiclient.OK(c.ListApiKeysWithResponse(ctx, &params))
+	return page.Items, page.NextPageToken, err
 }

@@ -35,7 +35,7 @@ func memberAttributes() map[string]schema.Attribute {
 	}
 }
 
-func listMembers(ctx context.Context, c *apiclient.SDK, token *string) ([]api.Member, *string, error) {
+func listMembers(ctx context.Context, c *apiclient.SDK, _, token *string) ([]api.Member, *string, error) {
 	page, err := apiclient.OK(c.ListMembersWithResponse(ctx, &api.ListMembersParams{PageToken: token, PageSize: fullPage()}))
 	return page.Items, page.NextPageToken, err
 }
@@ -51,8 +51,6 @@ func newMemberData() datasource.DataSource {
 		get: func(ctx context.Context, c *apiclient.SDK, id string) (api.Member, error) {
 			return apiclient.OK(c.GetMemberWithResponse(ctx, id))
 		},
-		list: func(ctx context.Context, c *apiclient.SDK, _ string, token *string) ([]api.Member, *string, error) {
-			return listMembers(ctx, c, token)
-		},
+		list:  listMembers,
 		named: func(m api.Member, email string) bool { return strings.EqualFold(string(m.Email), email) }, set: (*memberModel).set}
 }

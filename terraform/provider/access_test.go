@@ -219,6 +219,7 @@ resource "sluice_workload_identity" "deploy" {
 		hcl  string
 		want []string
 	}{
+		{planArgs, strings.Replace(config("repo", "viewer", ""), "control_role       = \"viewer\"", "", 1), []string{"Nothing that it may do", "sluice_workload_identity"}},
 		{planArgs, config("repo", "owner", ""), []string{"value must be one of", "control_role"}},
 		{planArgs, config("repo", "viewer", `max_ttl = "1h"`), []string{"value must match", "max_ttl ="}},
 		{applyArgs, config("repo", "viewer", `max_ttl = "16m"`), []string{"Could not change workload identity deploy", "max_ttl ="}},
@@ -281,6 +282,8 @@ resource "sluice_api_key" "moved" {
 	w.fails(applyArgs, "Could not create API key moved", "secret")
 	w.config("resource \"sluice_api_key\" \"moved\" {\n  control_role = \"viewer\"\n  secret_wo = %q\n}\n", firstSecret)
 	w.fails(planArgs, "secret_version")
+	w.config("resource \"sluice_api_key\" \"moved\" {\n  scope = []\n}\n")
+	w.fails(planArgs, "Nothing that it may do", "scope = []")
 	config(secondSecret, 2)
 	w.must(destroyArgs...)
 }
@@ -464,6 +467,32 @@ data "sluice_workload_identities" "all"   { depends_on = [sluice_workload_identi
 	if list, _ := w.values("data.sluice_members.all")["members"].([]any); len(list) != 1 {
 		t.Errorf("got the members %v", list)
 	}
+	// TF-15: what exists already says how to take it in.
+	again := newWorkspace(t, s)
+	again.config(`
+resource "sluice_service_account" "desk" { name = "desk" }
+resource "sluice_role" "support" {
+  name        = "support"
+  permissions = ["topic:read"]
+}
+resource "sluice_identity_provider" "staff" {
+  name      = "data"
+  issuer    = "https://login.example.com"
+  client_id = "console"
+}
+resource "sluice_workload_identity" "deploy" {
+  name               = "deploy"
+  issuer             = "https://token.example.com"
+  audience           = "https://sluice.example.com"
+  subject            = "repo"
+  service_account_id = %q
+  control_role       = "viewer"
+}
+`, w.text("sluice_service_account.desk", "id"))
+	again.fails(applyArgs, "terraform import sluice_service_account.<name of the resource block> "+w.text("sluice_service_account.desk", "id"),
+		"terraform import sluice_role.<name of the resource block> "+w.text("sluice_role.support", "id"),
+		"terraform import sluice_identity_provider.<name of the resource block> "+w.text("sluice_identity_provider.staff", "id"),
+		"terraform import sluice_workload_identity.<name of the resource block> "+w.text("sluice_workload_identity.deploy", "id"))
 	before := newWorkspace(t, s)
 	before.config(`
 data "sluice_role" "none" {

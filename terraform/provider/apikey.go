@@ -17,8 +17,9 @@ import (
 type apiKeyResource struct{ base }
 
 var (
-	_ resource.ResourceWithConfigure   = (*apiKeyResource)(nil)
-	_ resource.ResourceWithImportState = (*apiKeyResource)(nil)
+	_ resource.ResourceWithConfigure      = (*apiKeyResource)(nil)
+	_ resource.ResourceWithImportState    = (*apiKeyResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*apiKeyResource)(nil)
 )
 
 // apiKeyFields are the attributes that resource and data source share.
@@ -67,6 +68,11 @@ func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest,
 
 func (r *apiKeyResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = apiKeySchema(ctx)
+}
+
+// ValidateConfig refuses at plan time what the server would refuse at apply.
+func (r *apiKeyResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	needsRights(ctx, req.Config, &resp.Diagnostics)
 }
 
 func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {

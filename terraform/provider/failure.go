@@ -87,11 +87,13 @@ func addFailure(diags *diag.Diagnostics, summary string, err error) {
 
 // addConflict is addFailure for a create: when the object exists already it
 // also says how to take it into the state.
-func addConflict(diags *diag.Diagnostics, summary string, err error, importLine string) {
-	if f, ok := asFailure(err); ok && f.Code == "already_exists" && importLine != "" {
-		diags.AddError(summary, fmt.Sprintf("%s\nIf it is to be managed here, take it into the state:\n\n  %s\n\nCode: %s. Request id: %s.",
-			f.Detail, importLine, f.Code, f.RequestId))
-		return
+func addConflict(diags *diag.Diagnostics, summary string, err error, importLine func() string) {
+	if f, ok := asFailure(err); ok && f.Code == "already_exists" {
+		if line := importLine(); line != "" {
+			diags.AddError(summary, fmt.Sprintf("%s\nIf it is to be managed here, take it into the state:\n\n  %s\n\nCode: %s. Request id: %s.",
+				f.Detail, line, f.Code, f.RequestId))
+			return
+		}
 	}
 	addFailure(diags, summary, err)
 }

@@ -150,7 +150,7 @@ func (r *groupResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ns, what := plan.NamespaceID.ValueString(), "consumer group "+body.Name
 	g, err := apiclient.Created(r.client.CreateGroupWithResponse(ctx, ns, &api.CreateGroupParams{Wait: r.wait()}, body))
 	if err != nil {
-		addConflict(&resp.Diagnostics, "Could not create "+what, err, groupImport.line(ns, body.Name))
+		addConflict(&resp.Diagnostics, "Could not create "+what, err, func() string { return groupImport.line(ns, body.Name) })
 		return
 	}
 	plan.set(g)

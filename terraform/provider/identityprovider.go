@@ -153,7 +153,9 @@ func (r *identityProviderResource) Create(ctx context.Context, req resource.Crea
 	}
 	v, err := apiclient.Created(r.client.CreateIdentityProviderWithResponse(ctx, nil, body))
 	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not create identity provider "+body.Name, err)
+		addConflict(&resp.Diagnostics, "Could not create identity provider "+body.Name, err, func() string {
+			return lineFor(ctx, r.client, identityProviderImport, body.Name, listIdentityProviders, func(v api.IdentityProvider) (string, string) { return v.Id, v.Name })
+		})
 		return
 	}
 	plan.set(v)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/sluicemq/sluice/controlplane/apiclient"
 )
 
 // importID is the form of a resource's import id: its parts, joined by a
@@ -69,6 +71,22 @@ func (f importID) usage() string {
 // line is the command that takes an object into the state.
 func (f importID) line(values ...string) string {
 	return fmt.Sprintf("terraform import %s.<name of the resource block> %s", f.resource, strings.Join(values, "/"))
+}
+
+// lineFor is the command that takes the object of this name into the state, or
+// nothing when it is not found. one tells id and name of an object.
+func lineFor[V any](ctx context.Context, c *apiclient.SDK, f importID, name string,
+	list func(ctx context.Context, c *apiclient.SDK, name, token *string) ([]V, *string, error), one func(V) (id, name string)) string {
+	page := func(token *string) ([]V, *string, error) { return list(ctx, c, &name, token) }
+	for v, err := range apiclient.All(page) {
+		if err != nil {
+			return ""
+		}
+		if id, called := one(v); called == name {
+			return f.line(id)
+		}
+	}
+	return ""
 }
 
 // importState puts the parts of the import id into the state; Read does the rest.

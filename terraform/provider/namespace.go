@@ -126,19 +126,12 @@ func (r *namespaceResource) Create(ctx context.Context, req resource.CreateReque
 	what := "namespace " + body.Name
 	n, err := apiclient.Created(r.client.CreateNamespaceWithResponse(ctx, &api.CreateNamespaceParams{Wait: r.wait()}, body))
 	if err != nil {
-		addConflict(&resp.Diagnostics, "Could not create "+what, err, r.importLine(ctx, body.Name))
+		addConflict(&resp.Diagnostics, "Could not create "+what, err, func() string {
+			return lineFor(ctx, r.client, namespaceImport, body.Name, listNamespaces, func(v api.Namespace) (string, string) { return v.Id, v.Name })
+		})
 		return
 	}
 	r.store(ctx, plan, n, &resp.State, &resp.Diagnostics, "Created "+what)
-}
-
-// importLine finds the id of the namespace that has the name already.
-func (r *namespaceResource) importLine(ctx context.Context, name string) string {
-	page, err := apiclient.OK(r.client.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{Name: &name}))
-	if err != nil || len(page.Items) != 1 {
-		return ""
-	}
-	return namespaceImport.line(page.Items[0].Id)
 }
 
 func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {

@@ -63,7 +63,9 @@ func (r *roleResource) Create(ctx context.Context, req resource.CreateRequest, r
 	}
 	v, err := apiclient.Created(r.client.CreateRoleWithResponse(ctx, nil, body))
 	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not create role "+body.Name, err)
+		addConflict(&resp.Diagnostics, "Could not create role "+body.Name, err, func() string {
+			return lineFor(ctx, r.client, roleImport, body.Name, listRoles, func(v api.CustomRole) (string, string) { return v.Id, v.Name })
+		})
 		return
 	}
 	plan.set(v)

@@ -6,9 +6,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sluicemq/sluice/controlplane/api"
@@ -49,6 +51,17 @@ func scopeAttribute(p *property, description string) schema.Attribute {
 			"cidrs":      networksAttribute(contract("ApiKeyScope", "cidrs")),
 			"expires_at": endAttribute("When the scope ends. Left out: when the key does."),
 		}}}
+}
+
+// needsRights refuses at plan time what has neither a scope nor a control role.
+func needsRights(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	var scope types.List
+	var role types.String
+	diags.Append(config.GetAttribute(ctx, path.Root("scope"), &scope)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("control_role"), &role)...)
+	if !scope.IsUnknown() && len(scope.Elements()) == 0 && role.IsNull() {
+		diags.AddAttributeError(path.Root("scope"), "Nothing that it may do", "It needs at least one scope, for messages, or a control_role, for the HTTP API.")
+	}
 }
 
 // scopesValue is what the server has, in the order and the notation of before

@@ -64,7 +64,9 @@ func (r *accountResource) Create(ctx context.Context, req resource.CreateRequest
 	}
 	v, err := apiclient.Created(r.client.CreateServiceAccountWithResponse(ctx, nil, body))
 	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not create service account "+body.Name, err)
+		addConflict(&resp.Diagnostics, "Could not create service account "+body.Name, err, func() string {
+			return lineFor(ctx, r.client, accountImport, body.Name, listServiceAccounts, func(v api.ServiceAccount) (string, string) { return v.Id, v.Name })
+		})
 		return
 	}
 	plan.set(v)

@@ -143,7 +143,7 @@ func (r *topicResource) Create(ctx context.Context, req resource.CreateRequest, 
 	ns, what := plan.NamespaceID.ValueString(), "topic "+body.Name
 	t, err := apiclient.Created(r.client.CreateTopicWithResponse(ctx, ns, &api.CreateTopicParams{Wait: r.wait()}, body))
 	if err != nil {
-		addConflict(&resp.Diagnostics, "Could not create "+what, err, topicImport.line(ns, body.Name))
+		addConflict(&resp.Diagnostics, "Could not create "+what, err, func() string { return topicImport.line(ns, body.Name) })
 		return
 	}
 	// The state is written before the wait: a topic that is not ready in time

@@ -17,8 +17,9 @@ import (
 type workloadIdentityResource struct{ base }
 
 var (
-	_ resource.ResourceWithConfigure   = (*workloadIdentityResource)(nil)
-	_ resource.ResourceWithImportState = (*workloadIdentityResource)(nil)
+	_ resource.ResourceWithConfigure      = (*workloadIdentityResource)(nil)
+	_ resource.ResourceWithImportState    = (*workloadIdentityResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*workloadIdentityResource)(nil)
 )
 
 type workloadIdentityModel struct {
@@ -89,6 +90,11 @@ func (r *workloadIdentityResource) Schema(_ context.Context, _ resource.SchemaRe
 	}
 }
 
+// ValidateConfig refuses at plan time what the server would refuse at apply.
+func (r *workloadIdentityResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	needsRights(ctx, req.Config, &resp.Diagnostics)
+}
+
 func (r *workloadIdentityResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan workloadIdentityModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
@@ -103,7 +109,9 @@ func (r *workloadIdentityResource) Create(ctx context.Context, req resource.Crea
 	}
 	v, err := apiclient.Created(r.client.CreateWorkloadIdentityWithResponse(ctx, nil, body))
 	if err != nil {
-		addFailure(&resp.Diagnostics, "Could not create workload identity "+body.Name, err)
+		addConflict(&resp.Diagnostics, "Could not create workload identity "+body.Name, err, func() string {
+			return lineFor(ctx, r.client, workloadIdentityImport, body.Name, listWorkloadIdentities, func(v api.WorkloadIdentity) (string, string) { return v.Id, v.Name })
+		})
 		return
 	}
 	plan.set(v)

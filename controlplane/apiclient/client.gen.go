@@ -450,6 +450,13 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 	StepUp(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// BeginStepUp Get what a security key is to answer in a step-up
+	//
+	// Only for a person who is signed in and has a second factor. The token serves one step-up of this session.
+	//
+	// Corresponds with POST /v1/auth/step-up/challenge (the `BeginStepUp` operationId).
+	BeginStepUp(ctx context.Context, params *BeginStepUpParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// SwitchTenantWithBody Go on in another of your tenants
 	//
 	// The present session ends. Only for a person who is signed in.
@@ -2202,6 +2209,23 @@ func (c *Client) StepUpWithBody(ctx context.Context, params *StepUpParams, conte
 // Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 func (c *Client) StepUp(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStepUpRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginStepUp Get what a security key is to answer in a step-up
+//
+// Only for a person who is signed in and has a second factor. The token serves one step-up of this session.
+//
+// Corresponds with POST /v1/auth/step-up/challenge (the `BeginStepUp` operationId).
+func (c *Client) BeginStepUp(ctx context.Context, params *BeginStepUpParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginStepUpRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6323,6 +6347,48 @@ func NewStepUpRequestWithBody(server string, params *StepUpParams, contentType s
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewBeginStepUpRequest constructs an http.Request for the BeginStepUp method
+func NewBeginStepUpRequest(server string, params *BeginStepUpParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/step-up/challenge")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 
@@ -13831,6 +13897,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/auth/step-up (the `StepUp` operationId).
 	StepUpWithResponse(ctx context.Context, params *StepUpParams, body StepUpJSONRequestBody, reqEditors ...RequestEditorFn) (*StepUpResponse, error)
 
+	// BeginStepUpWithResponse Get what a security key is to answer in a step-up
+	//
+	// Only for a person who is signed in and has a second factor. The token serves one step-up of this session.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/step-up/challenge (the `BeginStepUp` operationId).
+	BeginStepUpWithResponse(ctx context.Context, params *BeginStepUpParams, reqEditors ...RequestEditorFn) (*BeginStepUpResponse, error)
+
 	// SwitchTenantWithBodyWithResponse Go on in another of your tenants
 	//
 	// The present session ends. Only for a person who is signed in.
@@ -16296,6 +16371,54 @@ func (r StepUpResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r StepUpResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type BeginStepUpResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MfaAwaited
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BeginStepUpResponse) GetJSON200() *MfaAwaited {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BeginStepUpResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BeginStepUpResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BeginStepUpResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BeginStepUpResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BeginStepUpResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21814,6 +21937,21 @@ func (c *ClientWithResponses) StepUpWithResponse(ctx context.Context, params *St
 	return ParseStepUpResponse(rsp)
 }
 
+// BeginStepUpWithResponse Get what a security key is to answer in a step-up
+//
+// Only for a person who is signed in and has a second factor. The token serves one step-up of this session.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/step-up/challenge (the `BeginStepUp` operationId).
+func (c *ClientWithResponses) BeginStepUpWithResponse(ctx context.Context, params *BeginStepUpParams, reqEditors ...RequestEditorFn) (*BeginStepUpResponse, error) {
+	rsp, err := c.BeginStepUp(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginStepUpResponse(rsp)
+}
+
 // SwitchTenantWithBodyWithResponse Go on in another of your tenants
 //
 // The present session ends. Only for a person who is signed in.
@@ -24705,6 +24843,39 @@ func ParseStepUpResponse(rsp *http.Response) (*StepUpResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest LiveSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseBeginStepUpResponse parses an HTTP response from a BeginStepUpWithResponse call
+func ParseBeginStepUpResponse(rsp *http.Response) (*BeginStepUpResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BeginStepUpResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MfaAwaited
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

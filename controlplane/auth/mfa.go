@@ -80,7 +80,7 @@ func (s *Service) challenge(ctx context.Context, userID tenant.ID, site Site, d 
 type Proof struct {
 	Code         string // six digits of an authenticator app
 	RecoveryCode string
-	Assertion    string // of a security key: PublicKeyCredential as JSON; only in SignInMFA
+	Assertion    string // of a security key to a challenge: PublicKeyCredential as JSON
 }
 
 var (
@@ -88,21 +88,51 @@ var (
 	errBadProof     = unauthenticated("mfa_code_wrong", "the code is wrong, too old, or was used before; wait for the next one")
 )
 
-// SignInMFA ends a sign-in with the second factor. A try is counted before it
-// is looked at, so that parallel tries do not get more than their number.
+// SignInMFA ends a sign-in with the second factor.
 func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev Device) (Grant, error) {
+	c, d, err := s.tryChallenge(ctx, token, "")
+	if err != nil {
+		return Grant{}, refusedPerson(c.UserID, err)
+	}
+	var g Grant
+	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if err := s.meet(ctx, c, d, proof, dev.Site, errBadProof); err != nil {
+			return err
+		}
+		if d.Reopens {
+			g, err = s.reopen(ctx, c.UserID, dev)
+			return err
+		}
+		u, err := s.d.Store.User(ctx, c.UserID)
+		if err != nil {
+			return err
+		}
+		g, err = s.enter(ctx, u, dev)
+		return err
+	})
+	return g, refusedPerson(c.UserID, err)
+}
+
+// tryChallenge finds the challenge of a token, which must serve the step-up of a
+// session, or with "" a sign-in. A try is counted before it is looked at, so that
+// parallel tries do not get more than their number.
+func (s *Service) tryChallenge(ctx context.Context, token string, stepUp tenant.ID) (Challenge, challengeData, error) {
 	c, err := s.d.Store.Challenge(ctx, hashRefresh(token))
 	if errs.Is(err, errs.NotFound) {
-		return Grant{}, errBadChallenge
+		return Challenge{}, challengeData{}, errBadChallenge
 	}
 	if err != nil {
-		return Grant{}, err
+		return Challenge{}, challengeData{}, err
+	}
+	d, err := decodeChallenge(c.Data)
+	if err != nil {
+		return Challenge{}, d, err
 	}
 	now := s.time()
-	if !now.Before(c.ExpiresAt) {
-		return Grant{}, errBadChallenge
+	if !now.Before(c.ExpiresAt) || d.StepUp != stepUp {
+		return Challenge{}, d, errBadChallenge
 	}
-	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+	return c, d, s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		n, err := s.d.Store.ChallengeTries(ctx, c.UserID, now.Add(-accountTriesTime))
 		if err != nil {
 			return err
@@ -119,42 +149,25 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 		}
 		return err
 	})
-	if err != nil {
-		return Grant{}, refusedPerson(c.UserID, err)
+}
+
+// meet checks a proof against a challenge and uses that up, in the transaction
+// of ctx; wrong is the error for one that does not fit.
+func (s *Service) meet(ctx context.Context, c Challenge, d challengeData, proof Proof, site Site, wrong error) error {
+	var err error
+	if proof.Assertion != "" {
+		err = s.proveByKey(ctx, c.UserID, d, proof.Assertion, site)
+	} else {
+		err = s.prove(ctx, c.UserID, proof, wrong)
 	}
-	var g Grant
-	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		d, err := decodeChallenge(c.Data)
-		if err != nil {
-			return err
-		}
-		if proof.Assertion != "" {
-			err = s.proveByKey(ctx, c.UserID, d, proof.Assertion, dev.Site)
-		} else {
-			err = s.prove(ctx, c.UserID, proof, errBadProof)
-		}
-		if err != nil {
-			return err
-		}
-		done, err := s.d.Store.DeleteChallenge(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if !done {
-			return errBadChallenge
-		}
-		if d.Reopens {
-			g, err = s.reopen(ctx, c.UserID, dev)
-			return err
-		}
-		u, err := s.d.Store.User(ctx, c.UserID)
-		if err != nil {
-			return err
-		}
-		g, err = s.enter(ctx, u, dev)
+	if err != nil {
 		return err
-	})
-	return g, refusedPerson(c.UserID, err)
+	}
+	done, err := s.d.Store.DeleteChallenge(ctx, c.ID)
+	if err == nil && !done {
+		err = errBadChallenge
+	}
+	return err
 }
 
 // prove checks a second factor of a user in the transaction of ctx; wrong is
@@ -205,7 +218,7 @@ func (s *Service) proveOwn(ctx context.Context, p *Principal, proof Proof) error
 		return err
 	}
 	if proof == (Proof{}) {
-		return errs.Field("code", "your account has a second factor: send its code too, or a recovery code").WithReason("mfa_code_required")
+		return errs.Field("code", "your account has a second factor: send its code too, a recovery code, or the answer of a security key").WithReason("mfa_code_required")
 	}
 	return refusedPerson(p.ID, s.prove(ctx, p.ID, proof, errWrongFactorCode))
 }

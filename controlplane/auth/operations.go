@@ -43,6 +43,7 @@ var operations = []Operation{
 	{ID: "signOut", Permission: PermissionPublic},
 	{ID: "requestPasswordReset", Permission: PermissionPublic},
 	{ID: "confirmPasswordReset", Permission: PermissionPublic},
+	{ID: "beginStepUp", Permission: PermissionSelf, Session: true},
 	{ID: "stepUp", Permission: PermissionSelf, Session: true},
 	{ID: "listSessions", Permission: PermissionSelf},
 	{ID: "endSession", Permission: PermissionSelf, Session: true},

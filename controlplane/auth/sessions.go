@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sluicemq/sluice/internal/errs"
@@ -96,19 +97,50 @@ func (s *Service) endSessions(ctx context.Context, userID, but tenant.ID, reason
 
 var errWrongPassword = errs.Field("password", "the password is wrong").WithReason("password_wrong")
 
-// StepUp takes the password of the person behind p again, and the second
-// factor if they have one; for Config.StepUp
-// the session may then do risky things.
-func (s *Service) StepUp(ctx context.Context, p *Principal, password string, proof Proof, note Note) (Session, error) {
+// BeginStepUp makes what a security key of the person behind p is asked for a
+// step-up of their session. Conflict when they have no second factor.
+func (s *Service) BeginStepUp(ctx context.Context, p *Principal, site Site) (*Awaited, error) {
+	if err := person(p); err != nil {
+		return nil, err
+	}
+	var out *Awaited
+	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		var err error
+		out, err = s.challenge(ctx, p.ID, site, challengeData{StepUp: p.SessionID})
+		return err
+	})
+	if err == nil && out == nil {
+		err = errs.E(errs.Conflict, "your account has no second factor: the password is enough").WithReason("mfa_not_enrolled")
+	}
+	return out, err
+}
+
+// StepUp notes that the person behind p has proved again who they are: by the
+// password and, where they have one, a second factor; token is that of
+// BeginStepUp when proof is the answer of a security key.
+func (s *Service) StepUp(ctx context.Context, p *Principal, password, token string, proof Proof, site Site, note Note) (Session, error) {
 	if err := s.checkOwnPassword(ctx, p, password); err != nil {
 		return Session{}, err
 	}
+	var c Challenge
+	var d challengeData
+	if proof.Assertion != "" {
+		var err error
+		if c, d, err = s.tryChallenge(ctx, token, p.SessionID); err != nil {
+			return Session{}, refusedPerson(p.ID, inStepUp(err))
+		}
+	}
 	var ses Session
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		if err := s.proveOwn(ctx, p, proof); err != nil {
+		var err error
+		if proof.Assertion != "" {
+			err = refusedPerson(p.ID, inStepUp(s.meet(ctx, c, d, proof, site, errWrongFactorCode)))
+		} else {
+			err = s.proveOwn(ctx, p, proof)
+		}
+		if err != nil {
 			return err
 		}
-		var err error
 		if err = s.d.Store.SessionAuthenticated(ctx, p.SessionID, s.time()); err != nil {
 			return err
 		}
@@ -118,6 +150,20 @@ func (s *Service) StepUp(ctx context.Context, p *Principal, password string, pro
 		return note(ctx)
 	})
 	return ses, err
+}
+
+// inStepUp tells what is wrong with a field: the session itself is good, and a
+// client that hears of a bad sign-in would end it.
+func inStepUp(err error) error {
+	switch {
+	case errors.Is(err, errBadChallenge):
+		return errs.Field("mfa_token", "the challenge is over, was used, had too many tries, or is of another session; begin again").WithReason("mfa_token_invalid")
+	case errors.Is(err, errBadAssertion):
+		return errs.Field("credential", "the security key is not one of this account, or its answer is for another site or challenge; begin again").WithReason("webauthn_invalid")
+	case errors.Is(err, errCloned):
+		return errs.Field("credential", "the counter of this security key did not go up: it may have been copied. Use another factor and remove it").WithReason("webauthn_cloned")
+	}
+	return err
 }
 
 func (s *Service) checkOwnPassword(ctx context.Context, p *Principal, password string) error {

@@ -107,6 +107,9 @@ type ServerInterface interface {
 	// StepUp Prove again who you are
 	// (POST /v1/auth/step-up)
 	StepUp(c *gin.Context, params StepUpParams)
+	// BeginStepUp Get what a security key is to answer in a step-up
+	// (POST /v1/auth/step-up/challenge)
+	BeginStepUp(c *gin.Context, params BeginStepUpParams)
 	// SwitchTenant Go on in another of your tenants
 	// (POST /v1/auth/switch-tenant)
 	SwitchTenant(c *gin.Context, params SwitchTenantParams)
@@ -1716,6 +1719,46 @@ func (siw *ServerInterfaceWrapper) StepUp(c *gin.Context) {
 	}
 
 	siw.Handler.StepUp(c, params)
+}
+
+// BeginStepUp operation middleware
+func (siw *ServerInterfaceWrapper) BeginStepUp(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params BeginStepUpParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.BeginStepUp(c, params)
 }
 
 // SwitchTenant operation middleware
@@ -6445,6 +6488,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/v1/auth/sign-out", wrapper.SignOut)
 	router.POST(options.BaseURL+"/v1/auth/password-reset", wrapper.RequestPasswordReset)
 	router.POST(options.BaseURL+"/v1/auth/password-reset/confirm", wrapper.ConfirmPasswordReset)
+	router.POST(options.BaseURL+"/v1/auth/step-up/challenge", wrapper.BeginStepUp)
 	router.POST(options.BaseURL+"/v1/auth/step-up", wrapper.StepUp)
 	router.GET(options.BaseURL+"/v1/sessions", wrapper.ListSessions)
 	router.DELETE(options.BaseURL+"/v1/sessions/:id", wrapper.EndSession)
@@ -7804,6 +7848,45 @@ type StepUpdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response StepUpdefaultApplicationProblemPlusJSONResponse) VisitStepUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginStepUpRequestObject struct {
+	Params BeginStepUpParams
+}
+
+type BeginStepUpResponseObject interface {
+	VisitBeginStepUpResponse(w http.ResponseWriter) error
+}
+
+type BeginStepUp200JSONResponse MfaAwaited
+
+func (response BeginStepUp200JSONResponse) VisitBeginStepUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginStepUpdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BeginStepUpdefaultApplicationProblemPlusJSONResponse) VisitBeginStepUpResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12195,6 +12278,9 @@ type StrictServerInterface interface {
 	// StepUp Prove again who you are
 	// (POST /v1/auth/step-up)
 	StepUp(ctx context.Context, request StepUpRequestObject) (StepUpResponseObject, error)
+	// BeginStepUp Get what a security key is to answer in a step-up
+	// (POST /v1/auth/step-up/challenge)
+	BeginStepUp(ctx context.Context, request BeginStepUpRequestObject) (BeginStepUpResponseObject, error)
 	// SwitchTenant Go on in another of your tenants
 	// (POST /v1/auth/switch-tenant)
 	SwitchTenant(ctx context.Context, request SwitchTenantRequestObject) (SwitchTenantResponseObject, error)
@@ -13603,6 +13689,32 @@ func (sh *strictHandler) StepUp(ctx *gin.Context, params StepUpParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(StepUpResponseObject); ok {
 		if err := validResponse.VisitStepUpResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// BeginStepUp operation middleware
+func (sh *strictHandler) BeginStepUp(ctx *gin.Context, params BeginStepUpParams) {
+	var request BeginStepUpRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BeginStepUp(ctx, request.(BeginStepUpRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BeginStepUp")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(BeginStepUpResponseObject); ok {
+		if err := validResponse.VisitBeginStepUpResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/tenant"
 )
 
@@ -61,15 +62,32 @@ func (s *server) EndOtherSessions(gc context.Context, r EndOtherSessionsRequestO
 	return EndOtherSessions200JSONResponse(out), nil
 }
 
+// BeginStepUp asks for the answer of a security key.
+func (s *server) BeginStepUp(gc context.Context, _ BeginStepUpRequestObject) (BeginStepUpResponseObject, error) {
+	c, ctx := enter(gc)
+	if err := s.proof(ctx, c); err != nil {
+		return nil, err
+	}
+	a, err := s.d.Auth.BeginStepUp(ctx, c.principal, c.site)
+	if err != nil {
+		return nil, err
+	}
+	return BeginStepUp200JSONResponse(awaited(a)), nil
+}
+
 // StepUp takes the caller's password again.
 func (s *server) StepUp(gc context.Context, r StepUpRequestObject) (StepUpResponseObject, error) {
 	c, ctx := enter(gc)
 	if err := s.proof(ctx, c); err != nil {
 		return nil, err
 	}
+	proof, token := auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, ""), Assertion: or(r.Body.Credential, "")}, or(r.Body.MfaToken, "")
+	if (token == "") != (proof.Assertion == "") {
+		return nil, errs.Field("mfa_token", "mfa_token and credential belong together: the token is of POST /v1/auth/step-up/challenge")
+	}
 	c.touches("session", c.principal.SessionID, "")
 	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.LiveSession, error) {
-		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password, auth.Proof{Code: or(r.Body.Code, ""), RecoveryCode: or(r.Body.RecoveryCode, "")}, s.note(c))
+		ses, err := s.d.Auth.StepUp(ctx, c.principal, r.Body.Password, token, proof, c.site, s.note(c))
 		return liveSession(c, ses), err
 	})
 	if err != nil {

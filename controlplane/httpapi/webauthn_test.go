@@ -207,3 +207,48 @@ func TestWebAuthn_reopensAnAccount(t *testing.T) {
 	await := s.firstStep(p)
 	check(t, k.signIn(await, k.touch(await)))
 }
+
+// A security key proves in a step-up, for the session that asked and nothing
+// else.
+func TestWebAuthn_stepUp(t *testing.T) {
+	for _, driver := range []sqldb.Driver{sqldb.SQLite, sqldb.MySQL} {
+		t.Run(string(driver), func(t *testing.T) {
+			s := newSystem(t, driver, atSite)
+			p := s.signUp("ada@example.com")
+			ctx := t.Context()
+			_, err := apiclient.OK(p.sdk.BeginStepUpWithResponse(ctx, nil))
+			wantProblem(t, err, http.StatusConflict, "mfa_not_enrolled")
+			k, _ := s.enrolKey(p)
+			begin := func(sdk *apiclient.SDK) api.MfaAwaited {
+				a, err := apiclient.OK(sdk.BeginStepUpWithResponse(ctx, nil))
+				check(t, err)
+				return a
+			}
+			stepUp := func(sdk *apiclient.SDK, password string, a api.MfaAwaited, answer string) error {
+				_, err := apiclient.OK(sdk.StepUpWithResponse(ctx, nil, api.StepUp{Password: password, MfaToken: &a.MfaToken, Credential: &answer}))
+				return err
+			}
+			risky := func(sdk *apiclient.SDK) error {
+				_, err := apiclient.OK(sdk.RenewRecoveryCodesWithResponse(ctx, nil))
+				return err
+			}
+			s.clock.add(16 * time.Minute)
+			renewed, err := s.refresh(p)
+			check(t, err)
+			p.sdk, err = apiclient.New(apiclient.Config{Endpoint: s.server.URL, Token: renewed.AccessToken, MaxRetries: -1})
+			check(t, err)
+			wantProblem(t, risky(p.sdk), http.StatusForbidden, "step_up_required")
+
+			a := begin(p.sdk)
+			wantProblem(t, stepUp(p.sdk, "wrong password!", a, k.touch(a)), http.StatusBadRequest, "password_wrong")
+			check(t, stepUp(p.sdk, password, a, k.touch(a)))
+			check(t, risky(p.sdk))
+			wantProblem(t, stepUp(p.sdk, password, a, k.touch(a)), http.StatusBadRequest, "mfa_token_invalid")
+
+			a = begin(p.sdk)
+			wantProblem(t, k.signIn(a, k.touch(a)), http.StatusUnauthorized, "mfa_token_invalid")
+			await := s.firstStep(p)
+			wantProblem(t, stepUp(p.sdk, password, await, k.touch(await)), http.StatusBadRequest, "mfa_token_invalid")
+		})
+	}
+}

@@ -169,6 +169,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/step-up/challenge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get what a security key is to answer in a step-up
+         * @description Only for a person who is signed in and has a second factor. The token serves one step-up of this session.
+         */
+        post: operations["beginStepUp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/step-up": {
         parameters: {
             query?: never;
@@ -2571,6 +2591,11 @@ export interface components {
             webauthn_options?: string;
         };
         /**
+         * @description From the first step.
+         * @example slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4
+         */
+        MfaToken: string;
+        /**
          * @description The second factor; one of `code`, `recovery_code` and `credential`.
          * @example {
          *       "mfa_token": "slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4",
@@ -2578,11 +2603,7 @@ export interface components {
          *     }
          */
         SignInMfa: {
-            /**
-             * @description From the first step.
-             * @example slm_EXAMPLE0EXAMPLE1EXAMPLE2EXAMPLE3EXAMPLE4
-             */
-            mfa_token: string;
+            mfa_token: components["schemas"]["MfaToken"];
             code?: components["schemas"]["MfaCode"];
             recovery_code?: components["schemas"]["RecoveryCode"];
             credential?: components["schemas"]["WebauthnCredential"];
@@ -2597,7 +2618,7 @@ export interface components {
             tenant_id: components["schemas"]["TenantId"];
         };
         /**
-         * @description Proof of who you are. `code` or `recovery_code` where the account has a second factor.
+         * @description Proof of who you are. Where the account has a second factor one of `code`, `recovery_code` and `credential`; the last with the `mfa_token` of `/v1/auth/step-up/challenge`.
          * @example {
          *       "password": "correct horse battery"
          *     }
@@ -2610,6 +2631,8 @@ export interface components {
             password: string;
             code?: components["schemas"]["MfaCode"];
             recovery_code?: components["schemas"]["RecoveryCode"];
+            mfa_token?: components["schemas"]["MfaToken"];
+            credential?: components["schemas"]["WebauthnCredential"];
         };
         /**
          * @description A sign-in on one device.
@@ -5609,6 +5632,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    beginStepUp: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the account's second factors are, and what a security key is asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MfaAwaited"];
+                };
             };
             default: components["responses"]["Failure"];
         };

@@ -172,7 +172,7 @@ type ClientInterface interface {
 
 	// RotateApiKeyWithBody Replace a key by a new one
 	//
-	// The old key works until the grace period is over.
+	// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -181,7 +181,7 @@ type ClientInterface interface {
 
 	// RotateApiKey Replace a key by a new one
 	//
-	// The old key works until the grace period is over.
+	// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1343,7 +1343,7 @@ type ClientInterface interface {
 
 	// CreateWorkloadIdentityWithBody Let programs that another issuer vouches for act for a service account
 	//
-	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1352,7 +1352,7 @@ type ClientInterface interface {
 
 	// CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
 	//
-	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1373,7 +1373,7 @@ type ClientInterface interface {
 
 	// UpdateWorkloadIdentityWithBody Change one workload identity
 	//
-	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1382,7 +1382,7 @@ type ClientInterface interface {
 
 	// UpdateWorkloadIdentity Change one workload identity
 	//
-	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1601,7 +1601,7 @@ func (c *Client) RevokeApiKey(ctx context.Context, id ApiKeyParam, params *Revok
 
 // RotateApiKeyWithBody Replace a key by a new one
 //
-// The old key works until the grace period is over.
+// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1620,7 +1620,7 @@ func (c *Client) RotateApiKeyWithBody(ctx context.Context, id ApiKeyParam, param
 
 // RotateApiKey Replace a key by a new one
 //
-// The old key works until the grace period is over.
+// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4402,7 +4402,7 @@ func (c *Client) ListWorkloadIdentities(ctx context.Context, params *ListWorkloa
 
 // CreateWorkloadIdentityWithBody Let programs that another issuer vouches for act for a service account
 //
-// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4421,7 +4421,7 @@ func (c *Client) CreateWorkloadIdentityWithBody(ctx context.Context, params *Cre
 
 // CreateWorkloadIdentity Let programs that another issuer vouches for act for a service account
 //
-// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4472,7 +4472,7 @@ func (c *Client) GetWorkloadIdentity(ctx context.Context, id WorkloadIdentityPar
 
 // UpdateWorkloadIdentityWithBody Change one workload identity
 //
-// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4491,7 +4491,7 @@ func (c *Client) UpdateWorkloadIdentityWithBody(ctx context.Context, id Workload
 
 // UpdateWorkloadIdentity Change one workload identity
 //
-// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13611,7 +13611,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateApiKeyWithBodyWithResponse Replace a key by a new one
 	//
-	// The old key works until the grace period is over.
+	// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13620,7 +13620,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateApiKeyWithResponse Replace a key by a new one
 	//
-	// The old key works until the grace period is over.
+	// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14904,7 +14904,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateWorkloadIdentityWithBodyWithResponse Let programs that another issuer vouches for act for a service account
 	//
-	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14913,7 +14913,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateWorkloadIdentityWithResponse Let programs that another issuer vouches for act for a service account
 	//
-	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+	// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14938,7 +14938,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWorkloadIdentityWithBodyWithResponse Change one workload identity
 	//
-	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14947,7 +14947,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWorkloadIdentityWithResponse Change one workload identity
 	//
-	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+	// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21447,7 +21447,7 @@ func (c *ClientWithResponses) RevokeApiKeyWithResponse(ctx context.Context, id A
 
 // RotateApiKeyWithBodyWithResponse Replace a key by a new one
 //
-// The old key works until the grace period is over.
+// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21462,7 +21462,7 @@ func (c *ClientWithResponses) RotateApiKeyWithBodyWithResponse(ctx context.Conte
 
 // RotateApiKeyWithResponse Replace a key by a new one
 //
-// The old key works until the grace period is over.
+// The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23718,7 +23718,7 @@ func (c *ClientWithResponses) ListWorkloadIdentitiesWithResponse(ctx context.Con
 
 // CreateWorkloadIdentityWithBodyWithResponse Let programs that another issuer vouches for act for a service account
 //
-// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23733,7 +23733,7 @@ func (c *ClientWithResponses) CreateWorkloadIdentityWithBodyWithResponse(ctx con
 
 // CreateWorkloadIdentityWithResponse Let programs that another issuer vouches for act for a service account
 //
-// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+// They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23776,7 +23776,7 @@ func (c *ClientWithResponses) GetWorkloadIdentityWithResponse(ctx context.Contex
 
 // UpdateWorkloadIdentityWithBodyWithResponse Change one workload identity
 //
-// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23791,7 +23791,7 @@ func (c *ClientWithResponses) UpdateWorkloadIdentityWithBodyWithResponse(ctx con
 
 // UpdateWorkloadIdentityWithResponse Change one workload identity
 //
-// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+// Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -214,7 +214,7 @@ func (s *server) UpdateApiKey(gc context.Context, r UpdateApiKeyRequestObject) (
 	return UpdateApiKey200JSONResponse{Body: out, Headers: UpdateApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
 }
 
-// mayTouch keeps callers from changing or copying keys that may more than
+// mayTouch keeps callers from changing keys whose control role may more than
 // they.
 func (s *server) mayTouch(ctx context.Context, c *call, id string) error {
 	k, err := s.d.Tenants.Key(ctx, c.tenantID(), id)
@@ -272,8 +272,15 @@ func (s *server) RotateApiKey(gc context.Context, r RotateApiKeyRequestObject) (
 		e.Limit = "168h"
 		return nil, e
 	}
-	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
-		if err := s.mayTouch(ctx, c, r.Id); err != nil {
+	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKeyWithSecret, error) {
+		old, err := s.d.Tenants.Key(ctx, c.tenantID(), r.Id)
+		if err == nil {
+			err = c.mayKey(old)
+		}
+		if err == nil { // the new key is a copy, and its secret is the caller's
+			err = c.mayCopy(old.OwnerID, old.ControlRole, old.Scopes)
+		}
+		if err != nil {
 			return api.ApiKeyWithSecret{}, err
 		}
 		k, secret, err := s.d.Tenants.RotateKey(ctx, c.tenantID(), r.Id, tenant.KeyRotate{Grace: grace, ExpiresAt: timeOf(body.ExpiresAt), Secret: or(body.Secret, "")}, want)
@@ -282,6 +289,9 @@ func (s *server) RotateApiKey(gc context.Context, r RotateApiKeyRequestObject) (
 	})
 	if err != nil {
 		return nil, err
+	}
+	if isTrue(r.Params.DryRun) {
+		return RotateApiKey200JSONResponse(out.WithoutSecret()), nil
 	}
 	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
 		return nil, err
@@ -296,7 +306,7 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	out, err := write(ctx, s, c, nil, func(ctx context.Context) (api.ApiKey, error) {
+	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.ApiKey, error) {
 		c.touches("api_key", r.Id, "")
 		if err := s.ownKey(ctx, c, r.Id); err != nil {
 			return api.ApiKey{}, err
@@ -307,8 +317,10 @@ func (s *server) RevokeApiKey(gc context.Context, r RevokeApiKeyRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
-		return nil, err
+	if !isTrue(r.Params.DryRun) {
+		if out.Status, err = s.keyStatus(ctx, c, out.Id, out.Revision, waiting(r.Params.Wait), out.Status); err != nil {
+			return nil, err
+		}
 	}
 	return RevokeApiKey200JSONResponse{Body: out, Headers: RevokeApiKey200ResponseHeaders{ETag: etag(out.Revision)}}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -363,4 +364,35 @@ func TestOWASP_API5_operationsByRole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A dry run of whatever offers one changes nothing that its owner can see.
+func TestDryRun_changesNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		own := s.things(p, "own-things")
+		before, n := s.state(p, own), 0
+		for _, op := range s.inOrder() {
+			if !op.query["dry_run"] {
+				continue
+			}
+			var body any
+			if _, example := bodyOf(op); example != nil {
+				body = example
+			}
+			status, text := s.answerOf(p, op.route.Method, own.called(op, url.Values{"dry_run": {"true"}}), body)
+			if status >= 300 {
+				continue
+			}
+			n++
+			s.unchanged(before, s.state(p, own))
+			if t.Failed() {
+				t.Fatalf("by a dry run of %s: %d %s", op.id, status, text)
+			}
+		}
+		t.Logf("%d dry runs went through", n)
+		if n < 20 {
+			t.Errorf("only %d dry runs went through", n)
+		}
+	})
 }

@@ -340,3 +340,49 @@ func TestRules_nobodyGivesMoreThanTheyHave(t *testing.T) {
 		}
 	})
 }
+
+// A key that is rotated is copied, and who says what a workload identity trusts
+// decides who gets its tokens: both need what the key may.
+func TestRoles_nobodyCopiesMoreThanTheyHave(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		owner := s.signUp("owner@example.com")
+		ctx := t.Context()
+		made, err := apiclient.Created(owner.sdk.CreateRoleWithResponse(ctx, nil, api.CustomRoleCreate{Name: "keys", Permissions: []api.Permission{"key:read", "key:write", "service_account:read", "service_account:write"}}))
+		check(t, err)
+		deputy, deputyID := s.colleague(owner, "deputy@example.com", tenant.RoleNone)
+		_, err = owner.bind(t, deputyID, made.Id, api.RoleScope{Kind: "tenant"}, nil)
+		check(t, err)
+		account, err := apiclient.Created(owner.sdk.CreateServiceAccountWithResponse(ctx, nil, api.ServiceAccountCreate{Name: "robot"}))
+		check(t, err)
+		scopes := []api.ApiKeyScope{{NamespaceId: owner.NamespaceId, Permissions: []api.KeyPermission{"PUB", "SUB"}}}
+		for name, ownerID := range map[string]string{"a robot's key": account.Id, "the owner's key": ""} {
+			key, err := apiclient.Created(owner.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", OwnerId: some(ownerID), Scopes: &scopes}))
+			check(t, err)
+			_, err = apiclient.Created(deputy.sdk.RotateApiKeyWithResponse(ctx, key.Id, nil, api.ApiKeyRotate{}))
+			wantCode(t, name+" rotated", err, 403, "permission_denied")
+			_, err = apiclient.Created(owner.sdk.RotateApiKeyWithResponse(ctx, key.Id, nil, api.ApiKeyRotate{}))
+			check(t, err)
+		}
+		identity := func(role string, scopes *[]api.ApiKeyScope) api.WorkloadIdentityCreate {
+			return api.WorkloadIdentityCreate{Name: "ci-" + role, Issuer: "https://issuer.example.com", Audience: "sluice", Subject: "repo", ServiceAccountId: account.Id,
+				ControlRole: some(api.ControlRole(role)), Scopes: scopes}
+		}
+		_, err = apiclient.Created(deputy.sdk.CreateWorkloadIdentityWithResponse(ctx, nil, identity("", &scopes)))
+		wantCode(t, "a workload identity with a scope they lack", err, 403, "permission_denied")
+		for _, w := range []api.WorkloadIdentityCreate{identity("admin", nil), identity("", &scopes)} {
+			id, err := apiclient.Created(owner.sdk.CreateWorkloadIdentityWithResponse(ctx, nil, w))
+			check(t, err)
+			for name, u := range map[string]api.WorkloadIdentityUpdate{
+				"issuer": {Issuer: ptr("https://mine.example.com")}, "audience": {Audience: ptr("mine")}, "subject": {Subject: ptr("mine")},
+				"conditions": {Conditions: &api.ClaimConditions{}}, "max_ttl": {MaxTtl: ptr("1m")}, "enabled": {Enabled: ptr(true)}, "scopes": {Scopes: &scopes},
+			} {
+				_, err = apiclient.OK(deputy.sdk.UpdateWorkloadIdentityWithResponse(ctx, id.Id, nil, u))
+				wantCode(t, w.Name+": another "+name, err, 403, "permission_denied")
+				_, err = apiclient.OK(owner.sdk.UpdateWorkloadIdentityWithResponse(ctx, id.Id, nil, u))
+				check(t, err)
+			}
+			_, err = apiclient.OK(deputy.sdk.UpdateWorkloadIdentityWithResponse(ctx, id.Id, nil, api.WorkloadIdentityUpdate{Name: ptr("off " + w.Name), Enabled: ptr(false)}))
+			check(t, err)
+		}
+	})
+}

@@ -113,6 +113,22 @@ func (c *call) mayScopes(owner tenant.ID, scopes []tenant.Scope) error {
 	return nil
 }
 
+// mayCopy answers whether the caller may have, or let somebody have, what a key
+// of owner can do: its control role and its scopes.
+func (c *call) mayCopy(owner tenant.ID, role tenant.Role, scopes []tenant.Scope) error {
+	if err := auth.MayGrant(c.principal, owner, role); err != nil || owner == c.principal.ID {
+		return err
+	}
+	for _, sc := range scopes {
+		for _, perm := range sc.Permissions {
+			if err := auth.MayGive(c.principal, sc.NamespaceID, perm); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // mayLoosen answers whether the caller may put one rule in the place of another:
 // what a rule then allows, or one before it denied, they must have themselves. The
 // zero Rule is none.

@@ -71,6 +71,9 @@ func (s *server) CreateWorkloadIdentity(gc context.Context, r CreateWorkloadIden
 	if err := auth.MayGrant(c.principal, r.Body.ServiceAccountId, role); err != nil {
 		return nil, err
 	}
+	if err := c.mayScopes(r.Body.ServiceAccountId, scopes); err != nil {
+		return nil, err
+	}
 	in := tenant.WorkloadIdentity{Name: r.Body.Name, Issuer: r.Body.Issuer, Audience: r.Body.Audience, Subject: r.Body.Subject, Conditions: or(r.Body.Conditions, nil),
 		ServiceAccountID: r.Body.ServiceAccountId, ControlRole: role, Scopes: scopes, MaxTTL: or(ttl, tenant.MaxWorkloadTTL), Disabled: !or(r.Body.Enabled, true)}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.WorkloadIdentity, error) {
@@ -126,6 +129,9 @@ func (s *server) UpdateWorkloadIdentity(gc context.Context, r UpdateWorkloadIden
 	}
 	out, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.WorkloadIdentity, error) {
 		c.touches("workload_identity", r.Id, "")
+		if err := s.mayTrust(ctx, c, r.Id, u); err != nil {
+			return api.WorkloadIdentity{}, err
+		}
 		w, err := s.d.Tenants.UpdateWorkload(ctx, c.tenantID(), r.Id, u, want)
 		return workloadOut(w), err
 	})
@@ -133,6 +139,23 @@ func (s *server) UpdateWorkloadIdentity(gc context.Context, r UpdateWorkloadIden
 		return nil, err
 	}
 	return UpdateWorkloadIdentity200JSONResponse{Body: out, Headers: UpdateWorkloadIdentity200ResponseHeaders{ETag: etag(out.Revision)}}, nil
+}
+
+// mayTrust keeps callers from changing who gets the tokens of a workload identity
+// that may more than they, and what it may. To name it anew or to switch it off
+// they need not have its rights.
+func (s *server) mayTrust(ctx context.Context, c *call, id string, u tenant.WorkloadUpdate) error {
+	if u.Issuer == nil && u.Audience == nil && u.Subject == nil && u.Conditions == nil && u.MaxTTL == nil && u.Scopes == nil && (u.Disabled == nil || *u.Disabled) {
+		return nil
+	}
+	w, err := s.d.Tenants.Workload(ctx, c.tenantID(), id)
+	if err != nil {
+		return err
+	}
+	if err := c.mayCopy(w.ServiceAccountID, w.ControlRole, w.Scopes); err != nil || u.Scopes == nil {
+		return err
+	}
+	return c.mayScopes(w.ServiceAccountID, *u.Scopes)
 }
 
 // DeleteWorkloadIdentity forgets one workload identity.

@@ -1055,7 +1055,7 @@ export interface paths {
         put?: never;
         /**
          * Let programs that another issuer vouches for act for a service account
-         * @description They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes.
+         * @description They exchange a token of theirs for a short one at `POST /v1/auth/token`; no secret is kept anywhere. The rights are those of the key `key_id`, whose secret nobody knows and which only the workload identity changes. Nobody gives it permissions that they do not have.
          */
         post: operations["createWorkloadIdentity"];
         delete?: never;
@@ -1084,7 +1084,7 @@ export interface paths {
         head?: never;
         /**
          * Change one workload identity
-         * @description Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on.
+         * @description Another scope, and `enabled` false, hold at once for tokens that are out; another issuer, audience, subject or condition for those that are asked for from now on. All but a name and `enabled` false takes the permissions that the identity gives.
          */
         patch: operations["updateWorkloadIdentity"];
         trace?: never;
@@ -1137,7 +1137,7 @@ export interface paths {
         put?: never;
         /**
          * Replace a key by a new one
-         * @description The old key works until the grace period is over.
+         * @description The old key works until the grace period is over. The secret of the new one is the caller's, so it takes the permissions that the key gives, unless it is the caller's own.
          */
         post: operations["rotateApiKey"];
         delete?: never;

@@ -68,11 +68,17 @@ func (s *server) BeginStepUp(gc context.Context, _ BeginStepUpRequestObject) (Be
 	if err := s.proof(ctx, c); err != nil {
 		return nil, err
 	}
-	a, err := s.d.Auth.BeginStepUp(ctx, c.principal, c.site)
+	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.MfaAwaited, error) {
+		a, err := s.d.Auth.BeginStepUp(ctx, c.principal, c.site)
+		if err != nil {
+			return api.MfaAwaited{}, err
+		}
+		return awaited(a), nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return BeginStepUp200JSONResponse(awaited(a)), nil
+	return BeginStepUp200JSONResponse(out), nil
 }
 
 // StepUp takes the caller's password again.

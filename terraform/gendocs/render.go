@@ -41,6 +41,7 @@ func render(ctx context.Context, examples fs.FS) (map[string]string, error) {
 	d := document{examples: examples}
 	d.title("sluice", "provider", "sluice provider", own.Schema.MarkdownDescription)
 	d.example("Example", "provider/provider.tf")
+	d.example("Without a secret", "provider/workload-identity.sh")
 	d.example("Quick start", "quick-start/main.tf")
 	d.attributes(spread(own.Schema.Attributes))
 	pages["index.md"] = d.text.String()

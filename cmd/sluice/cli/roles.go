@@ -154,8 +154,7 @@ func (a *app) roleDelete() *cobra.Command {
 
 func (a *app) bindingList() *cobra.Command {
 	var principal, role string
-	var c *cobra.Command
-	c = listing(a, "bindings", "List who has which role where", "role bindings", bindingView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.RoleBinding, *string, error) {
+	c := listing(a, "bindings", "List who has which role where", "role bindings", bindingView, func(ctx context.Context, sdk *apiclient.SDK, token *string) ([]api.RoleBinding, *string, error) {
 		params := api.ListRoleBindingsParams{PageToken: token, PageSize: fullPage()}
 		for _, filter := range []struct {
 			given bool

@@ -21,13 +21,12 @@ func testServer(t *testing.T) server {
 	if endpoint := os.Getenv("SLUICE_TEST_ENDPOINT"); endpoint != "" {
 		return server{endpoint: endpoint, keyID: os.Getenv("SLUICE_TEST_CLIENT_ID"), keySecret: os.Getenv("SLUICE_TEST_CLIENT_SECRET")}
 	}
-	return newSystem(t)
+	return tenantOf(t, testcluster.Start(t))
 }
 
-// newSystem starts a whole system and makes such a key in it.
-func newSystem(t *testing.T) server {
+// tenantOf makes a tenant with such a key.
+func tenantOf(t *testing.T, c *testcluster.Cluster) server {
 	t.Helper()
-	c := testcluster.Start(t)
 	owner, err := apiclient.New(apiclient.Config{Endpoint: c.URL(), Token: c.SignUp("terraform@example.com").Token})
 	if err != nil {
 		t.Fatal(err)

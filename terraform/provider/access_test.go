@@ -17,13 +17,15 @@ import (
 // what the tenant demands, and the data sources of all of them.
 func TestAcceptance_access(t *testing.T) {
 	dns := testcluster.StartDNS(t)
-	s := newSystem(t)
+	c := testcluster.Start(t)
+	s := tenantOf(t, c)
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, server)
 	}{
 		{"identity provider", walkIdentityProvider}, {"workload identity", walkWorkloadIdentity}, {"brought secret", walkBroughtSecret},
 		{"unknown values", walkUnknown},
+		{"invitation", func(t *testing.T, s server) { walkInvitation(t, s, filepath.Join(c.Data, "mail")) }},
 		{"data sources", walkDataSources}, {"single sign-on is demanded", func(t *testing.T, s server) { walkDemand(t, s, dns) }},
 		{"tenant security", walkTenantSecurity},
 	} {

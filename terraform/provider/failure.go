@@ -21,7 +21,7 @@ var fieldsWithAttribute = map[string]bool{
 	"permissions": true, "principal_id": true, "role": true,
 	"issuer": true, "client_id": true, "client_secret": true, "domain": true, "domains": true, "auto_enrol_role": true, "enabled": true,
 	"audience": true, "subject": true, "conditions": true, "service_account_id": true, "max_ttl": true,
-	"mfa_required": true, "sso_required": true, "max_key_age": true,
+	"email": true, "locale": true, "mfa_required": true, "sso_required": true, "max_key_age": true,
 }
 
 var fieldForm = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?(?:\.([a-z_]+))?`)

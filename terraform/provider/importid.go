@@ -37,6 +37,7 @@ var (
 	bindingImport          = importID{"sluice_role_binding", []importPart{{"id", "RoleBindingId", "rbd_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
 	accountImport          = importID{"sluice_service_account", []importPart{{"id", "ServiceAccountId", "sa_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
 	identityProviderImport = importID{"sluice_identity_provider", []importPart{{"id", "IdentityProviderId", "idp_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
+	invitationImport       = importID{"sluice_member_invitation", []importPart{{"id", "InvitationId", "inv_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}
 	domainImport           = importID{"sluice_identity_domain_verification", []importPart{
 		{"identity_provider_id", "IdentityProviderId", "idp_01JAB3CD4EF5GH6JK7MN8PQ9RS"}, {"domain", "DomainName", "example.com"}}}
 	workloadIdentityImport = importID{"sluice_workload_identity", []importPart{{"id", "WorkloadIdentityId", "wid_01JAB3CD4EF5GH6JK7MN8PQ9RS"}}}

@@ -212,6 +212,7 @@ func (p sluiceProvider) Resources(context.Context) []func() resource.Resource {
 		func() resource.Resource { return &domainResource{} },
 		func() resource.Resource { return &workloadIdentityResource{} },
 		func() resource.Resource { return &tenantSecurityResource{} },
+		func() resource.Resource { return &invitationResource{} },
 	}
 }
 

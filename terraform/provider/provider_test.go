@@ -113,7 +113,7 @@ func FuzzImportID(f *testing.F) {
 	f.Add("//%/\x00")
 	f.Fuzz(func(t *testing.T, id string) {
 		for _, form := range []importID{namespaceImport, topicImport, groupImport, apiKeyImport, aclImport, roleImport, bindingImport, accountImport,
-			identityProviderImport, domainImport, workloadIdentityImport, tenantSecurityImport} {
+			identityProviderImport, domainImport, workloadIdentityImport, tenantSecurityImport, invitationImport} {
 			values, err := form.parse(id)
 			if err == nil && len(values) != len(form.parts) {
 				t.Errorf("%q: %d values for %d parts", id, len(values), len(form.parts))

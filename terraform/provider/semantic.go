@@ -190,3 +190,16 @@ func (m likeStateSet) PlanModifySet(_ context.Context, req planmodifier.SetReque
 		resp.PlanValue = req.StateValue
 	}
 }
+
+// likeStateText is likeState for a text of this meaning.
+type likeStateText func(text string) (meaning string)
+
+func (likeStateText) Description(context.Context) string         { return likeStateRule }
+func (likeStateText) MarkdownDescription(context.Context) string { return likeStateRule }
+
+// PlanModifyString implements planmodifier.String.
+func (m likeStateText) PlanModifyString(_ context.Context, req planmodifier.StringRequest, resp *planmodifier.StringResponse) {
+	if !req.StateValue.IsNull() && !req.PlanValue.IsUnknown() && m(req.PlanValue.ValueString()) == m(req.StateValue.ValueString()) {
+		resp.PlanValue = req.StateValue
+	}
+}

@@ -9,10 +9,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
+	"github.com/sluicemq/sluice/internal/standalone"
+	"github.com/sluicemq/sluice/internal/testcluster"
 )
 
 var inviteLink = regexp.MustCompile(`/invitations/accept\?token=(sli_[A-Za-z0-9_-]{43})`)
@@ -116,5 +120,23 @@ func walkInvitation(t *testing.T, s server, mails string) {
 	w.fails(applyArgs, "is a member already")
 	if err := apiclient.Done(client.GetMemberWithResponse(t.Context(), grace)); !isNotFound(err) {
 		t.Errorf("got %v for the member after destroy, want not found", err)
+	}
+}
+
+// Nobody answers for ever: an invitation that ran out is made again.
+func TestAcceptance_invitationRunsOut(t *testing.T) {
+	var ahead atomic.Int64
+	c := testcluster.Start(t, func(_ *standalone.Config, d *standalone.Deps) {
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	w := newWorkspace(t, tenantOf(t, c))
+	w.config("resource \"sluice_member_invitation\" \"grace\" {\n  email = \"grace@example.com\"\n  role  = \"viewer\"\n}\n")
+	w.apply()
+	first := w.text("sluice_member_invitation.grace", "id")
+	ahead.Store(int64(8 * 24 * time.Hour))
+	wantAll(t, w.planDiffers(), "Deleted outside Terraform", "1 to add, 0 to change, 0 to destroy")
+	w.apply()
+	if got := w.text("sluice_member_invitation.grace", "id"); got == first {
+		t.Error("the invitation that ran out is still the one in the state")
 	}
 }

@@ -72,6 +72,7 @@ func (a *app) invitationGet() *cobra.Command {
 
 func (a *app) invitationCreate() *cobra.Command {
 	var role, locale string
+	var lenient bool
 	c := a.command("create EMAIL", "Invite a person by mail; the link works for 7 days", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		c, err := a.client(ctx)
 		if err != nil {
@@ -79,10 +80,17 @@ func (a *app) invitationCreate() *cobra.Command {
 		}
 		i, err := written(c.CreateInvitationWithResponse(ctx, &api.CreateInvitationParams{DryRun: a.dry()},
 			api.InvitationCreate{Email: args[0], Role: api.Role(role), Locale: given(cmd.Flags(), "language", api.Locale(locale))}))
+		if lenient && apiclient.Is(err, "already_exists") {
+			var id string
+			if id, err = a.findInvitation(ctx, args[0]); err == nil {
+				i, err = apiclient.OK(c.GetInvitationWithResponse(ctx, id))
+			}
+		}
 		return changed(a, invitationView, "invite "+args[0], i, err, "")
 	})
 	c.Example = `  sluice invitation create ada@example.com --role developer --language zh`
 	c.Flags().StringVar(&role, "role", "viewer", "role in the whole tenant: owner, admin, developer, viewer, billing or none")
+	c.Flags().BoolVar(&lenient, "if-not-exists", false, "show the invitation that is pending instead of failing")
 	c.Flags().StringVar(&locale, "language", "en", "language of the mail: en or zh")
 	return a.writes(c)
 }

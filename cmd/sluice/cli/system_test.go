@@ -162,6 +162,12 @@ func accountsAndRoles(t *testing.T, s *shell) {
 	s.must("role", "unbind", binding["id"].(string), "--yes")
 	s.must("role", "unbind", binding["id"].(string), "--yes", "--if-exists")
 	s.must("role", "delete", "support", "--yes")
+	invited := s.id("invitation", "create", "Grace@acme.example", "--role", "none")
+	s.ends(exitRefused, cmd("invitation create grace@acme.example"), "--if-not-exists")
+	if got := s.id("invitation", "create", "grace@acme.example", "--if-not-exists"); got != invited {
+		t.Errorf("got invitation %s, want %s", got, invited)
+	}
+	s.must("invitation", "delete", "grace@acme.example", "--yes")
 	rule := s.object("acl", "create", "deny", "ci", "--topics", "payments", "--operation", "PUB")
 	if rule["principal"] != id {
 		t.Errorf("got the rule %v", rule)

@@ -2,8 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"net/netip"
-	"sort"
 	"strings"
 	"time"
 )
@@ -70,77 +71,119 @@ type rule struct {
 	ops     Operation
 	cidrs   []netip.Prefix
 	expires *time.Time
+	place   place
 }
 
-// acl is the access control list of one namespace, by whom and what it is for.
-// It is never changed.
-type acl map[aclKey]*aclNode
-
-type aclKey struct {
+// place is whom and what a rule is for.
+type place struct {
 	principal string
+	text      string // a name, or what names begin with
 	kind      kind
+	prefix    bool
 }
 
-// aclNode holds the rules of one principal for one kind. The prefixes are
-// sorted; all of them that a name begins with are on one chain: from the last
-// prefix that is not behind the name through its parents.
-type aclNode struct {
-	names    map[string][]rule
-	prefixes []prefixRules
+// acl is the access control list of one namespace: an open hash table of places,
+// so that a decision touches few lines of memory, which are cold when thousands of
+// tenants take turns. It is never changed.
+type acl struct {
+	rules []rule // those of one place side by side
+	slots []slot // a power of two, never full
+	// lengths are those of the prefixes, by kind: only they are looked up.
+	lengths [2]lengthSet
 }
 
-type prefixRules struct {
-	prefix string
-	parent int // longest prefix in front that it begins with, -1 for none
-	rules  []rule
+// slot points to the rules of a place; the number 0 marks a free one.
+type slot struct {
+	hash     uint64
+	from, to uint32 // in rules
+}
+
+// lengthSet is a set of lengths of names.
+type lengthSet [2]uint64
+
+func (s *lengthSet) add(n int)      { s[n/64] |= 1 << (n % 64) }
+func (s *lengthSet) has(n int) bool { return s[n/64]&(1<<(n%64)) != 0 }
+
+// longestName bounds what is looked up; names are shorter.
+const longestName = 127
+
+// hashSeed keeps tenants from choosing names that meet in the table.
+var hashSeed = maphash.MakeSeed()
+
+// hash is made of the hashes of the two texts of a place.
+func hash(principal, text uint64, k kind, prefix bool) uint64 {
+	h := principal ^ bits.RotateLeft64(text, 29) ^ uint64(k)<<1
+	if prefix {
+		h ^= 1
+	}
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+func (p *place) hash() uint64 {
+	return hash(maphash.String(hashSeed, p.principal), maphash.String(hashSeed, p.text), p.kind, p.prefix)
 }
 
 // compileACL builds the look-up form; rules that make no sense are reported
 // and left out, which for one that denies means more than was meant: the
 // control plane lets none of them through.
-func compileACL(rules []Rule) (acl, error) {
-	if len(rules) == 0 {
-		return nil, nil
-	}
-	a := acl{}
-	prefixes := map[aclKey]map[string][]rule{}
+func compileACL(list []Rule) (acl, error) {
+	var a acl
 	var firstErr error
-	for i := range rules {
-		r, err := compileRule(&rules[i])
+	places := map[place][]rule{}
+	n := 0
+	for i := range list {
+		r, err := compileRule(&list[i])
 		if err != nil {
 			if firstErr == nil {
 				firstErr = err
 			}
 			continue
 		}
-		for _, k := range kindsOf(rules[i].Resource) {
-			a.add(prefixes, aclKey{rules[i].Principal, k}, rules[i].Pattern, r)
+		text, prefix := strings.CutSuffix(list[i].Pattern, everything)
+		if len(text) > longestName {
+			continue // no name is that long
+		}
+		for _, k := range kindsOf(list[i].Resource) {
+			r.place = place{list[i].Principal, text, k, prefix}
+			places[r.place] = append(places[r.place], r)
+			n++
 		}
 	}
-	for key, byPrefix := range prefixes {
-		a[key].prefixes = sortPrefixes(byPrefix)
+	if n == 0 {
+		return a, firstErr
+	}
+	a.rules = make([]rule, 0, n)
+	a.slots = make([]slot, 1<<bits.Len(uint(len(places)*4/3)))
+	for p, rules := range places {
+		from := len(a.rules)
+		a.rules = append(a.rules, rules...)
+		a.put(slot{p.hash(), uint32(from), uint32(len(a.rules))}) //nolint:gosec // a namespace has thousands of rules
+		if p.prefix {
+			a.lengths[p.kind-1].add(len(p.text))
+		}
 	}
 	return a, firstErr
 }
 
-// add puts a rule where its pattern belongs; those for prefixes are collected.
-func (a acl) add(prefixes map[aclKey]map[string][]rule, key aclKey, pattern string, r rule) {
-	node := a[key]
-	if node == nil {
-		node = &aclNode{}
-		a[key] = node
+func (a *acl) put(s slot) {
+	mask := uint64(len(a.slots) - 1)
+	at := s.hash & mask
+	for a.slots[at].to != 0 {
+		at = (at + 1) & mask
 	}
-	if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
-		if prefixes[key] == nil {
-			prefixes[key] = map[string][]rule{}
+	a.slots[at] = s
+}
+
+// at returns the rules of a place.
+func (a *acl) at(h uint64, p place) []rule {
+	mask := uint64(len(a.slots) - 1)
+	for at := h & mask; a.slots[at].to != 0; at = (at + 1) & mask {
+		if s := &a.slots[at]; s.hash == h && a.rules[s.from].place == p {
+			return a.rules[s.from:s.to]
 		}
-		prefixes[key][prefix] = append(prefixes[key][prefix], r)
-		return
 	}
-	if node.names == nil {
-		node.names = map[string][]rule{}
-	}
-	node.names[pattern] = append(node.names[pattern], r)
+	return nil
 }
 
 func compileRule(r *Rule) (rule, error) {
@@ -180,22 +223,6 @@ func parseCIDRs(list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-func sortPrefixes(byPrefix map[string][]rule) []prefixRules {
-	out := make([]prefixRules, 0, len(byPrefix))
-	for prefix, rules := range byPrefix {
-		out = append(out, prefixRules{prefix: prefix, rules: rules})
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].prefix < out[j].prefix })
-	for i := range out {
-		p := i - 1
-		for p >= 0 && !strings.HasPrefix(out[i].prefix, out[p].prefix) {
-			p = out[p].parent
-		}
-		out[i].parent = p
-	}
-	return out
-}
-
 // question is what a caller wants.
 type question struct {
 	principals [3]string // key, its owner, everyone; "" is skipped
@@ -207,31 +234,37 @@ type question struct {
 }
 
 // decide returns a rule that denies, or else one that allows, or nil when no
-// rule speaks about the question.
-func (a acl) decide(q *question) *rule {
-	if len(a) == 0 {
+// rule speaks about the question. Of several it is that of the first principal,
+// and there of the name itself before those of prefixes, the longest first.
+func (a *acl) decide(q *question) *rule {
+	if len(a.rules) == 0 || len(q.name) > longestName {
 		return nil
+	}
+	var whole uint64
+	var byLength [longestName + 1]uint64 // of the prefixes of the name
+	lengths := &a.lengths[q.kind-1]
+	whole = maphash.String(hashSeed, q.name)
+	for n := range len(q.name) + 1 {
+		if lengths.has(n) {
+			byLength[n] = maphash.String(hashSeed, q.name[:n])
+		}
 	}
 	var allow *rule
 	for _, principal := range q.principals {
 		if principal == "" {
 			continue
 		}
-		node := a[aclKey{principal, q.kind}]
-		if node == nil {
-			continue
-		}
-		if r := q.pick(node.names[q.name], allow); r != allow {
+		who := maphash.String(hashSeed, principal)
+		if r := q.pick(a.at(hash(who, whole, q.kind, false), place{principal, q.name, q.kind, false}), allow); r != allow {
 			if allow = r; r.deny {
 				return r
 			}
 		}
-		for i := node.last(q.name); i >= 0; i = node.prefixes[i].parent {
-			p := &node.prefixes[i]
-			if !strings.HasPrefix(q.name, p.prefix) {
+		for n := len(q.name); n >= 0; n-- {
+			if !lengths.has(n) {
 				continue
 			}
-			if r := q.pick(p.rules, allow); r != allow {
+			if r := q.pick(a.at(hash(who, byLength[n], q.kind, true), place{principal, q.name[:n], q.kind, true}), allow); r != allow {
 				if allow = r; r.deny {
 					return r
 				}
@@ -239,20 +272,6 @@ func (a acl) decide(q *question) *rule {
 		}
 	}
 	return allow
-}
-
-// last is the last prefix that is not behind name, -1 for none.
-func (n *aclNode) last(name string) int {
-	low, high := 0, len(n.prefixes)
-	for low < high {
-		mid := (low + high) / 2
-		if n.prefixes[mid].prefix <= name {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low - 1
 }
 
 // pick returns the first rule that denies, or allow, or if that is nil the

@@ -204,7 +204,7 @@ func TestApply_keepsCompiledRules(t *testing.T) {
 	if _, err := f.Apply(raw); err != nil {
 		t.Fatal(err)
 	}
-	if after := f.current.Load().namespaces["aaaaaaaa"].acl.Load(); after != before || len(*after) != 1 {
+	if after := f.current.Load().namespaces["aaaaaaaa"].acl.Load(); after != before || len(after.rules) != 1 {
 		t.Error("the rules were compiled again")
 	}
 }
@@ -273,5 +273,25 @@ func BenchmarkDecide(b *testing.B) {
 	b.ResetTimer()
 	for n := range b.N {
 		views[n*7919%len(views)].decide(kindTopic, names[n%len(names)], OperationPub)
+	}
+}
+
+// Longer names than any are matched by nothing, and rules about them are no
+// error.
+func TestACL_longNames(t *testing.T) {
+	long := strings.Repeat("x", longestName+1)
+	a, err := compileACL([]Rule{
+		{ID: "long", Principal: "*", Resource: "topic", Pattern: long, Operations: []string{"PUB"}},
+		{ID: "prefix", Principal: "*", Resource: "topic", Pattern: long + "*", Operations: []string{"PUB"}},
+		{ID: "most", Principal: "*", Resource: "topic", Pattern: long[1:] + "*", Operations: []string{"PUB"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := question{principals: [3]string{"", "", everyone}, kind: kindTopic, op: OperationPub, now: time.Now}
+	for name, want := range map[string]bool{long: false, long[1:]: true, long[2:]: false, "": false} {
+		if q.name = name; (a.decide(&q) != nil) != want {
+			t.Errorf("a name of %d bytes: allowed %v", len(name), !want)
+		}
 	}
 }

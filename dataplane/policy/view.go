@@ -167,7 +167,7 @@ func (v *View) denied(kind kind, bare string, op Operation, r *rule) error {
 // decide also returns the rule that decided, nil when it was a scope or nothing
 // that speaks for the caller.
 func (v *View) decide(kind kind, bare string, op Operation) (bool, *rule) {
-	if list := v.ns.acl.Load(); list != nil && len(*list) > 0 {
+	if list := v.ns.acl.Load(); list != nil && len(list.rules) > 0 {
 		q := question{principals: [3]string{v.p.id, v.p.owner, everyone}, kind: kind, name: bare, op: op, remote: v.remote, now: v.p.engine.cfg.Now}
 		if r := list.decide(&q); r != nil {
 			return !r.deny, r

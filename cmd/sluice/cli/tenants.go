@@ -54,8 +54,8 @@ var foundedView = view[api.Founded]{name: func(f api.Founded) string { return f.
 func (a *app) tenantCommand() *cobra.Command {
 	return a.parent("tenant", "Your tenants, and what the current one demands",
 		listing(a, "list", "List the tenants that you belong to", "tenants", ownTenantView, ownTenants),
-		a.tenantGet(), a.tenantUpdate(), a.tenantCreate(), a.tenantSwitch(),
-		a.parent("security", "What the tenant demands of its people and keys", a.securityGet(), a.securitySet()))
+		a.ownTenant("Show the tenant of the credential", func(t api.Tenant) error { return showOne(a, tenantView, t) }), a.tenantUpdate(), a.tenantCreate(), a.tenantSwitch(),
+		a.parent("security", "What the tenant demands of its people and keys", a.ownTenant("Show what the tenant demands", a.showSecurity), a.securitySet()))
 }
 
 func ownTenants(ctx context.Context, c *apiclient.SDK, token *string) ([]api.OwnTenant, *string, error) {
@@ -63,8 +63,9 @@ func ownTenants(ctx context.Context, c *apiclient.SDK, token *string) ([]api.Own
 	return page.Items, page.NextPageToken, err
 }
 
-func (a *app) tenantGet() *cobra.Command {
-	return a.command("get", "Show the tenant of the credential", cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+// ownTenant makes a command that reads the tenant of the credential.
+func (a *app) ownTenant(short string, show func(api.Tenant) error) *cobra.Command {
+	return a.command("get", short, cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.client(ctx)
 		if err != nil {
 			return err
@@ -73,7 +74,7 @@ func (a *app) tenantGet() *cobra.Command {
 		if err != nil {
 			return doing("read the tenant", err)
 		}
-		return showOne(a, tenantView, t)
+		return show(t)
 	})
 }
 
@@ -187,20 +188,6 @@ func (a *app) showSecurity(t api.Tenant) error {
 		return a.encode(t.Security)
 	}
 	return showOne(a, securityView, t)
-}
-
-func (a *app) securityGet() *cobra.Command {
-	return a.command("get", "Show what the tenant demands", cobra.NoArgs, func(ctx context.Context, _ *cobra.Command, _ []string) error {
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		t, err := apiclient.OK(c.GetTenantWithResponse(ctx))
-		if err != nil {
-			return doing("read the tenant", err)
-		}
-		return a.showSecurity(t)
-	})
 }
 
 // secure changes what the tenant demands.

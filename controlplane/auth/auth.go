@@ -100,7 +100,7 @@ type Store interface {
 
 	AddCode(ctx context.Context, c Code) error
 	// Codes lists codes of a purpose that were made after a time, expired
-	// ones too, newest first.
+	// ones too, newest first. Tries at the same codes take turns.
 	Codes(ctx context.Context, email, purpose string, since time.Time) ([]Code, error)
 	CountTry(ctx context.Context, ids []tenant.ID) error
 	// DeleteCode reports whether this call removed it: a code works once.

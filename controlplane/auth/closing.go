@@ -168,8 +168,11 @@ func (s *Service) Reopen(ctx context.Context, email, password string, dev Device
 	var out SignedIn
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		out = SignedIn{}
-		var err error
-		if out.Awaited, err = s.challenge(ctx, u.ID, dev.Site, challengeData{Reopens: true}); err != nil || out.Awaited != nil {
+		u, err := s.unchanged(ctx, u, errBadSignIn)
+		if err != nil {
+			return err
+		}
+		if out.Awaited, err = s.challenge(ctx, u, dev.Site, challengeData{Reopens: true}); err != nil || out.Awaited != nil {
 			return err
 		}
 		out.Grant, err = s.reopen(ctx, u.ID, dev)

@@ -175,7 +175,7 @@ func (s *Service) Accept(ctx context.Context, a *Accepting, dev Device) (Grant, 
 				return err
 			}
 		}
-		u, err := s.d.Store.User(ctx, a.user.ID)
+		u, err := s.unchanged(ctx, a.user, unauthenticated("sign_in_first", "your password was changed meanwhile: sign in, then accept the invitation"))
 		if err != nil {
 			return err
 		}

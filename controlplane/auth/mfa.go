@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -44,12 +46,13 @@ const (
 
 // challenge makes the second step of a sign-in; nil when the user has no
 // second factor.
-func (s *Service) challenge(ctx context.Context, userID tenant.ID, site Site, d challengeData) (*Awaited, error) {
-	factors, err := s.confirmed(ctx, userID)
+func (s *Service) challenge(ctx context.Context, u User, site Site, d challengeData) (*Awaited, error) {
+	factors, err := s.confirmed(ctx, u.ID)
 	if err != nil || len(factors) == 0 {
 		return nil, err
 	}
-	options, err := s.askForKey(ctx, userID, site, &d)
+	d.Password = passwordMark(u)
+	options, err := s.askForKey(ctx, u.ID, site, &d)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +61,7 @@ func (s *Service) challenge(ctx context.Context, userID tenant.ID, site Site, d 
 		return nil, fmt.Errorf("encode challenge: %w", err)
 	}
 	now, token := s.time(), mfaTokenPrefix+newRefresh()[len(refreshPrefix):]
-	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: userID, Data: data, CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
+	c := Challenge{ID: tenant.NewID(prefixChallenge, now), TokenHash: hashRefresh(token), UserID: u.ID, Data: data, CreatedAt: now, ExpiresAt: now.Add(challengeTTL)}
 	if err := s.d.Store.AddChallenge(ctx, c); err != nil {
 		return nil, err
 	}
@@ -69,11 +72,17 @@ func (s *Service) challenge(ctx context.Context, userID tenant.ID, site Site, d 
 			out.Methods, seen[f.Type] = append(out.Methods, string(f.Type)), true
 		}
 	}
-	left, err := s.d.Store.RecoveryCodesLeft(ctx, userID)
+	left, err := s.d.Store.RecoveryCodesLeft(ctx, u.ID)
 	if left > 0 {
 		out.Methods = append(out.Methods, methodRecovery)
 	}
 	return out, err
+}
+
+// passwordMark tells whether a user has another password than before.
+func passwordMark(u User) []byte {
+	sum := sha256.Sum256([]byte(u.PasswordHash))
+	return sum[:]
 }
 
 // Proof is what somebody shows for a second factor; one field is set.
@@ -133,6 +142,9 @@ func (s *Service) tryChallenge(ctx context.Context, token string, stepUp tenant.
 		return Challenge{}, d, errBadChallenge
 	}
 	return c, d, s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if _, err := s.d.Store.User(ctx, c.UserID); err != nil { // locks: tries with several tokens take turns
+			return err
+		}
 		n, err := s.d.Store.ChallengeTries(ctx, c.UserID, now.Add(-accountTriesTime))
 		if err != nil {
 			return err
@@ -154,10 +166,15 @@ func (s *Service) tryChallenge(ctx context.Context, token string, stepUp tenant.
 // meet checks a proof against a challenge and uses that up, in the transaction
 // of ctx; wrong is the error for one that does not fit.
 func (s *Service) meet(ctx context.Context, c Challenge, d challengeData, proof Proof, site Site, wrong error) error {
-	var err error
-	if proof.Assertion != "" {
+	u, err := s.d.Store.User(ctx, c.UserID)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(d.Password, passwordMark(u)): // it began with another one
+		return errBadChallenge
+	case proof.Assertion != "":
 		err = s.proveByKey(ctx, c.UserID, d, proof.Assertion, site)
-	} else {
+	default:
 		err = s.prove(ctx, c.UserID, proof, wrong)
 	}
 	if err != nil {

@@ -17,10 +17,12 @@ type Note func(ctx context.Context) error
 // sessions end. The old password is asked for even right after a sign-in: a
 // screen left open must not be enough.
 func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, password string, note Note) error {
-	if err := s.checkOwnPassword(ctx, p, current); err != nil {
-		if errs.CodeOf(err) == errs.Invalid {
-			return refusedPerson(p.ID, errs.Field("current_password", "the password is wrong").WithReason("password_wrong"))
-		}
+	wrong := errs.Field("current_password", "the password is wrong").WithReason("password_wrong")
+	checked, err := s.checkOwnPassword(ctx, p, current)
+	if errs.CodeOf(err) == errs.Invalid {
+		return refusedPerson(p.ID, wrong)
+	}
+	if err != nil {
 		return err
 	}
 	hash, err := s.hasher.hash(ctx, password)
@@ -29,7 +31,7 @@ func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, pas
 	}
 	var u User
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		if u, err = s.d.Store.User(ctx, p.ID); err != nil {
+		if u, err = s.unchanged(ctx, checked, wrong); err != nil {
 			return err
 		}
 		if err := checkPassword(password, u.Email); err != nil {

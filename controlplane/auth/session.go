@@ -60,14 +60,29 @@ func (s *Service) SignIn(ctx context.Context, email, password string, dev Device
 	var out SignedIn
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
 		out = SignedIn{}
-		var err error
-		if out.Awaited, err = s.challenge(ctx, u.ID, dev.Site, challengeData{}); err != nil || out.Awaited != nil {
+		u, err := s.unchanged(ctx, u, errBadSignIn)
+		if err != nil {
+			return err
+		}
+		if out.Awaited, err = s.challenge(ctx, u, dev.Site, challengeData{}); err != nil || out.Awaited != nil {
 			return err
 		}
 		out.Grant, err = s.enter(ctx, u, dev)
 		return err
 	})
 	return out, refusedPerson(u.ID, err)
+}
+
+// unchanged reads a user whose password was checked outside of the transaction
+// of ctx, and locks the row: what a new password or a first second factor ends,
+// it ends before or after. changed is the error when there is another password
+// by now.
+func (s *Service) unchanged(ctx context.Context, checked User, changed error) (User, error) {
+	u, err := s.d.Store.User(ctx, checked.ID)
+	if err == nil && u.PasswordHash != checked.PasswordHash {
+		err = changed
+	}
+	return u, err
 }
 
 // enter begins a session in the first tenant of a user who proved who they

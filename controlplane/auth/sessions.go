@@ -105,8 +105,11 @@ func (s *Service) BeginStepUp(ctx context.Context, p *Principal, site Site) (*Aw
 	}
 	var out *Awaited
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		var err error
-		out, err = s.challenge(ctx, p.ID, site, challengeData{StepUp: p.SessionID})
+		u, err := s.d.Store.User(ctx, p.ID)
+		if err != nil {
+			return err
+		}
+		out, err = s.challenge(ctx, u, site, challengeData{StepUp: p.SessionID})
 		return err
 	})
 	if err == nil && out == nil {
@@ -119,19 +122,22 @@ func (s *Service) BeginStepUp(ctx context.Context, p *Principal, site Site) (*Aw
 // password and, where they have one, a second factor; token is that of
 // BeginStepUp when proof is the answer of a security key.
 func (s *Service) StepUp(ctx context.Context, p *Principal, password, token string, proof Proof, site Site, note Note) (Session, error) {
-	if err := s.checkOwnPassword(ctx, p, password); err != nil {
+	checked, err := s.checkOwnPassword(ctx, p, password)
+	if err != nil {
 		return Session{}, err
 	}
 	var c Challenge
 	var d challengeData
 	if proof.Assertion != "" {
-		var err error
 		if c, d, err = s.tryChallenge(ctx, token, p.SessionID); err != nil {
 			return Session{}, refusedPerson(p.ID, inStepUp(err))
 		}
 	}
 	var ses Session
-	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
+	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
+		if _, err := s.unchanged(ctx, checked, errWrongPassword); err != nil {
+			return err
+		}
 		var err error
 		if proof.Assertion != "" {
 			err = refusedPerson(p.ID, inStepUp(s.meet(ctx, c, d, proof, site, errWrongFactorCode)))
@@ -166,22 +172,20 @@ func inStepUp(err error) error {
 	return err
 }
 
-func (s *Service) checkOwnPassword(ctx context.Context, p *Principal, password string) error {
+// checkOwnPassword returns the person whose password it is; see unchanged.
+func (s *Service) checkOwnPassword(ctx context.Context, p *Principal, password string) (User, error) {
 	if err := person(p); err != nil {
-		return err
+		return User{}, err
 	}
 	u, err := s.d.Store.User(ctx, p.ID)
 	if err != nil {
-		return err
+		return u, err
 	}
 	ok, err := s.hasher.verify(ctx, u.PasswordHash, password)
-	if err != nil {
-		return err
+	if err == nil && !ok {
+		err = refusedPerson(p.ID, errWrongPassword)
 	}
-	if !ok {
-		return refusedPerson(p.ID, errWrongPassword)
-	}
-	return nil
+	return u, err
 }
 
 // Fresh refuses a person's session whose last proof of identity is too old for

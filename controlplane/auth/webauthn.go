@@ -181,10 +181,11 @@ func (s *Service) ConfirmWebAuthn(ctx context.Context, p *Principal, id tenant.I
 
 // challengeData is what Challenge.Data holds.
 type challengeData struct {
-	Reopens bool                  `json:"reopens,omitempty"` // its end reopens the account
-	StepUp  tenant.ID             `json:"step_up,omitempty"` // the session whose step-up it serves, and no sign-in
-	SiteID  string                `json:"site_id,omitempty"`
-	Session *webauthn.SessionData `json:"session,omitempty"` // of WebAuthn
+	Reopens  bool                  `json:"reopens,omitempty"` // its end reopens the account
+	Password []byte                `json:"password"`          // passwordMark of when it began
+	StepUp   tenant.ID             `json:"step_up,omitempty"` // the session whose step-up it serves, and no sign-in
+	SiteID   string                `json:"site_id,omitempty"`
+	Session  *webauthn.SessionData `json:"session,omitempty"` // of WebAuthn
 }
 
 func decodeChallenge(text []byte) (challengeData, error) {

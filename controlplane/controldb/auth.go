@@ -134,7 +134,7 @@ func (s *AuthStore) AddCode(ctx context.Context, c auth.Code) error {
 
 // Codes implements auth.Store.
 func (s *AuthStore) Codes(ctx context.Context, email, purpose string, since time.Time) ([]auth.Code, error) {
-	q := s.db.Conn(ctx).Where("email = ? AND purpose = ? AND created_at > ?", email, purpose, sqldb.Millis(since)).Order("id DESC").Limit(100)
+	q := s.db.Locking(ctx, s.db.Conn(ctx)).Where("email = ? AND purpose = ? AND created_at > ?", email, purpose, sqldb.Millis(since)).Order("id DESC").Limit(100)
 	return all(q, func(r codeRow) (auth.Code, error) {
 		return auth.Code{ID: r.ID, Email: r.Email, Purpose: r.Purpose, Hash: r.CodeHash, Payload: r.Payload, Tries: r.Tries,
 			CreatedAt: sqldb.Time(r.Created), ExpiresAt: sqldb.Time(r.ExpiresAt)}, nil

@@ -19,7 +19,17 @@ import (
 )
 
 // work is what requests cost.
-type work struct{ hashes, mails, queries, writes atomic.Int64 }
+type work struct {
+	hashes, mails, queries, writes atomic.Int64
+	during                         atomic.Pointer[func()] // called once, while the next password is hashed
+}
+
+func (w *work) hashed() {
+	w.hashes.Add(1)
+	if f := w.during.Swap(nil); f != nil {
+		(*f)()
+	}
+}
 
 func (w *work) now() [4]int64 {
 	return [4]int64{w.hashes.Load(), w.mails.Load(), w.queries.Load(), w.writes.Load()}

@@ -191,7 +191,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		}})
 	s.catalog = catalog.New(controldb.New(s.db, tenants), s.fleet, s.clock.now)
 	s.auth = auth.New(auth.Config{PasswordCost: quick}, auth.Deps{Store: authStore, Tenants: s.tenants,
-		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Acted: s.acted, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: func() { s.work.hashes.Add(1) }, Revocations: ca, Keyring: keyring, Now: s.clock.now})
+		Founder: &catalog.Founder{Tenants: s.tenants, Catalog: s.catalog}, Closer: &catalog.Closer{Tenants: s.tenants, Catalog: s.catalog}, Audited: s.audited, Acted: s.acted, Mailer: countedMails{s.mailer, &s.work.mails}, Hashed: s.work.hashed, Revocations: ca, Keyring: keyring, Now: s.clock.now})
 	s.revocations = ca
 	s.authAgain = func(_ *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service {
 		return auth.New(auth.Config{PasswordCost: quick, Algorithms: algorithms, KeyRotation: rotation}, auth.Deps{Store: authStore, Tenants: s.tenants,

@@ -118,6 +118,9 @@ type Store interface {
 	// RevokeFederated ends the live sessions of these providers, narrowed to a
 	// subject and a session of the provider unless they are empty, and returns their ids.
 	RevokeFederated(ctx context.Context, providerIDs []tenant.ID, subject, sessionID, reason string, at time.Time) ([]tenant.ID, error)
+	// RevokeFederatedOf ends the live sessions of a user in one tenant that are of
+	// a provider, and returns their ids.
+	RevokeFederatedOf(ctx context.Context, tenantID, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error)
 	// RevokePasswordSessions ends the live sessions in a tenant that are of no
 	// provider and of nobody with the role but, and returns their ids.
 	RevokePasswordSessions(ctx context.Context, tenantID tenant.ID, but tenant.Role, reason string, at time.Time) ([]tenant.ID, error)
@@ -325,7 +328,9 @@ func (s *Service) CodeTTL() time.Duration { return s.cfg.CodeTTL }
 
 func (s *Service) time() time.Time { return s.d.Now().UTC().Truncate(time.Millisecond) }
 
-func cleanEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+// CleanEmail writes a mail address as it is stored and compared: in lower case,
+// without blanks around it, those of Unicode included.
+func CleanEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
 func unauthenticated(reason, format string, args ...any) error {
 	return errs.E(errs.Unauthenticated, format, args...).WithReason(reason)

@@ -154,7 +154,7 @@ func (s *Service) open(u User) error {
 // SignInMFA does. A wrong address and a wrong password cost the same time and
 // give the same error.
 func (s *Service) Reopen(ctx context.Context, email, password string, dev Device) (SignedIn, error) {
-	u, err := s.d.Store.UserByEmail(ctx, cleanEmail(email))
+	u, err := s.d.Store.UserByEmail(ctx, CleanEmail(email))
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return SignedIn{}, err
 	}

@@ -51,7 +51,7 @@ func (s *Service) BeginFederated(ctx context.Context, tenantID, userID tenant.ID
 
 // UserByEmail finds a person by their mail address.
 func (s *Service) UserByEmail(ctx context.Context, email string) (User, error) {
-	return s.d.Store.UserByEmail(ctx, cleanEmail(email))
+	return s.d.Store.UserByEmail(ctx, CleanEmail(email))
 }
 
 // EnrolUser makes a person without a password, whose mail address somebody
@@ -61,7 +61,7 @@ func (s *Service) EnrolUser(ctx context.Context, email, name string) (User, erro
 	if tenant.CheckName("name", name) != nil {
 		name = ""
 	}
-	u := User{ID: tenant.NewID(tenant.PrefixUser, now), Email: cleanEmail(email), Name: name, Locale: locale(""), CreatedAt: now, UpdatedAt: now, Revision: 1}
+	u := User{ID: tenant.NewID(tenant.PrefixUser, now), Email: CleanEmail(email), Name: name, Locale: locale(""), CreatedAt: now, UpdatedAt: now, Revision: 1}
 	return u, s.d.Store.CreateUser(ctx, u)
 }
 

@@ -15,7 +15,7 @@ func (s *Service) Invite(ctx context.Context, p *Principal, email string, role t
 	if err := mayGrantRole(p, "role", role); err != nil {
 		return tenant.Invitation{}, err
 	}
-	i, token, err := s.d.Tenants.Invite(ctx, p.TenantID, tenant.Invitation{Email: cleanEmail(email), Role: role, Locale: locale(language), InvitedBy: p.ID})
+	i, token, err := s.d.Tenants.Invite(ctx, p.TenantID, tenant.Invitation{Email: CleanEmail(email), Role: role, Locale: locale(language), InvitedBy: p.ID})
 	if err != nil {
 		return i, err
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // ChangeMember gives a member of p's tenant another role. Who loses a right by
-// it is signed out of the tenant.
+// it is signed out of the tenant. Who becomes owner is signed out where they came
+// in by an identity provider: it may be one that lets no owners in.
 func (s *Service) ChangeMember(ctx context.Context, p *Principal, userID tenant.ID, role tenant.Role, want int64) (tenant.Member, error) {
 	var out tenant.Member
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
@@ -20,8 +21,15 @@ func (s *Service) ChangeMember(ctx context.Context, p *Principal, userID tenant.
 			}
 			return mayGrantRole(p, "role", role)
 		})
-		if out = now; err != nil || !loses(was.Role, now.Role) {
+		if out = now; err != nil {
 			return err
+		}
+		if now.Role == tenant.RoleOwner && was.Role != tenant.RoleOwner {
+			ids, err := s.d.Store.RevokeFederatedOf(ctx, p.TenantID, userID, "became_owner", s.time())
+			return s.ended(ctx, ids, err)
+		}
+		if !loses(was.Role, now.Role) {
+			return nil
 		}
 		return s.endSessionsIn(ctx, p.TenantID, userID, "role_reduced")
 	})

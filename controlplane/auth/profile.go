@@ -74,7 +74,7 @@ func (s *Service) ChangeEmail(ctx context.Context, p *Principal, email string) e
 	if err != nil {
 		return err
 	}
-	if email = cleanEmail(email); email == me.Email {
+	if email = CleanEmail(email); email == me.Email {
 		return errs.Field("email", "this is your mail address already").WithReason("email_unchanged")
 	}
 	payload, err := json.Marshal(pendingEmail{UserID: p.ID})
@@ -101,7 +101,7 @@ func (s *Service) ConfirmEmail(ctx context.Context, p *Principal, email, code st
 	if err := person(p); err != nil {
 		return User{}, err
 	}
-	email = cleanEmail(email)
+	email = CleanEmail(email)
 	c, err := s.takeCode(ctx, email, purposeEmail, code)
 	if err != nil {
 		return User{}, err
@@ -163,7 +163,7 @@ func (s *Service) moveTo(ctx context.Context, u User, email string) (User, error
 
 // UndoEmail gives an account its old mail address back and ends all sessions.
 func (s *Service) UndoEmail(ctx context.Context, email, code string) error {
-	email = cleanEmail(email)
+	email = CleanEmail(email)
 	c, err := s.takeCode(ctx, email, purposeEmailUndo, code)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ type SignedIn struct {
 // SignIn begins a session. A wrong address and a wrong password cost the same
 // time and give the same error.
 func (s *Service) SignIn(ctx context.Context, email, password string, dev Device) (SignedIn, error) {
-	u, err := s.d.Store.UserByEmail(ctx, cleanEmail(email))
+	u, err := s.d.Store.UserByEmail(ctx, CleanEmail(email))
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return SignedIn{}, err
 	}

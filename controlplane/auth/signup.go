@@ -31,7 +31,7 @@ type pendingSignUp struct {
 // SignUp sends a mail: a code, or a word that the address has an account. The
 // answer and the work are the same for both.
 func (s *Service) SignUp(ctx context.Context, in SignUp) error {
-	email := cleanEmail(in.Email)
+	email := CleanEmail(in.Email)
 	if err := checkPassword(in.Password, email); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ type Verified struct {
 // Verify ends a sign-up: it makes the user and everything a tenant starts
 // with, all or nothing, and signs the user in.
 func (s *Service) Verify(ctx context.Context, email, code string, dev Device) (Verified, error) {
-	email = cleanEmail(email)
+	email = CleanEmail(email)
 	c, err := s.takeCode(ctx, email, purposeSignUp, code)
 	if err != nil {
 		return Verified{}, err
@@ -129,7 +129,7 @@ func nameOf(email string) string {
 // RequestReset sends a code to set a new password, if the address has an
 // account; the caller cannot tell.
 func (s *Service) RequestReset(ctx context.Context, email string) error {
-	email = cleanEmail(email)
+	email = CleanEmail(email)
 	code, ok, err := s.issueCode(ctx, email, purposeReset, []byte("{}"))
 	if err != nil || !ok {
 		return err
@@ -146,7 +146,7 @@ func (s *Service) RequestReset(ctx context.Context, email string) error {
 
 // ConfirmReset sets a new password and ends all sessions of the user.
 func (s *Service) ConfirmReset(ctx context.Context, email, code, password string) error {
-	email = cleanEmail(email)
+	email = CleanEmail(email)
 	if err := checkPassword(password, email); err != nil {
 		return err
 	}

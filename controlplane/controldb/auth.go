@@ -249,6 +249,11 @@ func (s *AuthStore) RevokeFederated(ctx context.Context, providerIDs []tenant.ID
 	return s.revokeSessions(ctx, reason, at, where, args...)
 }
 
+// RevokeFederatedOf implements auth.Store.
+func (s *AuthStore) RevokeFederatedOf(ctx context.Context, tenantID, userID tenant.ID, reason string, at time.Time) ([]tenant.ID, error) {
+	return s.revokeSessions(ctx, reason, at, "user_id = ? AND tenant = ? AND provider_id <> '' AND revoked_at IS NULL", userID, tenantID)
+}
+
 // RevokePasswordSessions implements auth.Store.
 func (s *AuthStore) RevokePasswordSessions(ctx context.Context, tenantID tenant.ID, but tenant.Role, reason string, at time.Time) ([]tenant.ID, error) {
 	return s.revokeSessions(ctx, reason, at,

@@ -217,10 +217,8 @@ var errNotMember = forbidden("sso_not_member", "the identity provider knows you,
 func (s *Service) person(ctx context.Context, p IdentityProvider, c oidc.Claims) (tenant.ID, error) {
 	link, err := s.d.Store.Identity(ctx, p.ID, p.Issuer, c.Subject)
 	if err == nil {
-		if _, err := s.d.Tenants.Member(ctx, p.TenantID, link.UserID); err != nil {
-			return "", notMember(err)
-		}
-		return link.UserID, nil
+		_, err := s.member(ctx, p, link.UserID)
+		return link.UserID, err
 	}
 	if !errs.Is(err, errs.NotFound) {
 		return "", err
@@ -251,13 +249,23 @@ func (s *Service) person(ctx context.Context, p IdentityProvider, c oidc.Claims)
 	return u.ID, s.d.Store.AddIdentity(ctx, Identity{TenantID: p.TenantID, ProviderID: p.ID, Issuer: p.Issuer, Subject: c.Subject, UserID: u.ID, CreatedAt: s.time()})
 }
 
-func (s *Service) mayLink(ctx context.Context, p IdentityProvider, userID tenant.ID) error {
+// member finds a person in the provider's tenant. An owner, also one who was
+// linked before they became owner, does not come in by a provider that no owner
+// has approved.
+func (s *Service) member(ctx context.Context, p IdentityProvider, userID tenant.ID) (tenant.Member, error) {
 	m, err := s.d.Tenants.Member(ctx, p.TenantID, userID)
 	if err != nil {
-		return notMember(err)
+		return m, notMember(err)
 	}
 	if m.Role == tenant.RoleOwner && !p.OwnerApproved {
-		return forbidden("sso_owner_approval", "you are an owner, and an admin set this identity provider up: an owner must save it once under /v1/identity-providers before owners sign in there")
+		return m, forbidden("sso_owner_approval", "you are an owner, and an admin set this identity provider up: an owner must save it once under /v1/identity-providers before owners sign in there")
+	}
+	return m, nil
+}
+
+func (s *Service) mayLink(ctx context.Context, p IdentityProvider, userID tenant.ID) error {
+	if _, err := s.member(ctx, p, userID); err != nil {
+		return err
 	}
 	links, err := s.d.Store.IdentitiesOf(ctx, p.TenantID, p.ID, userID)
 	if err == nil && len(links) > 0 {

@@ -53,7 +53,7 @@ func (s *server) ListInvitations(gc context.Context, r ListInvitationsRequestObj
 func (s *server) CreateInvitation(gc context.Context, r CreateInvitationRequestObject) (CreateInvitationResponseObject, error) {
 	c, ctx := enter(gc)
 	if !isTrue(r.Params.DryRun) {
-		if err := s.mayMail(ctx, c, r.Body.Email); err != nil {
+		if err := s.mayMail(ctx, c, auth.CleanEmail(r.Body.Email)); err != nil {
 			return nil, err
 		}
 	}

@@ -3,8 +3,8 @@ package httpapi
 import (
 	"context"
 	"net/netip"
-	"strings"
 
+	"github.com/sluicemq/sluice/controlplane/auth"
 	"github.com/sluicemq/sluice/controlplane/cache"
 )
 
@@ -49,7 +49,7 @@ func (s *server) mayTry(ctx context.Context, c *call, kind, account string) erro
 	if account == "" {
 		return nil
 	}
-	account = strings.ToLower(account)
+	account = auth.CleanEmail(account) // or each spelling had a limit of its own
 	if err := s.take(ctx, kind, account+" from "+network(c.addr), l.SignIn); err != nil {
 		return err
 	}

@@ -50,14 +50,17 @@ func TestLimits_perAccountAddressAndNetwork(t *testing.T) {
 	}{
 		"account from one network": {func(l *Limits) { l.SignIn = little(3) }, "/v1/auth/sign-in", func(int) string { return signIn("a@x.io") }, func(int) string { return "192.0.2.1" }, "198.51.100.1", 3, 401},
 		"account from everywhere":  {func(l *Limits) { l.SignInAccount = little(3) }, "/v1/auth/sign-in", func(int) string { return signIn("a@x.io") }, func(i int) string { return "192.0." + string(rune('0'+i)) + ".1" }, "", 3, 401},
-		"address":                  {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/auth/sign-in", func(i int) string { return signIn(string(rune('a'+i)) + "@x.io") }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 401},
-		"IPv6 /64":                 {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/auth/sign-in", func(i int) string { return signIn(string(rune('a'+i)) + "@x.io") }, func(i int) string { return "2001:db8::" + string(rune('1'+i)) }, "2001:db8:0:1::1", 3, 401},
-		"network":                  {func(l *Limits) { l.AuthNetwork = little(3) }, "/v1/auth/verify", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io","code":"000000"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 401},
-		"leaks of an address":      {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/api-keys/actions/report-leak", func(i int) string { return `{"text":"nothing is in here"}` }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 202},
-		"leaks of a network":       {func(l *Limits) { l.AuthNetwork = little(3) }, "/v1/api-keys/actions/report-leak", func(i int) string { return `{"text":"nothing is in here"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 202},
-		"mails of an address":      {func(l *Limits) { l.MailAddress = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 202},
-		"mails of a network":       {func(l *Limits) { l.MailNetwork = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 202},
-		"all mails":                {func(l *Limits) { l.MailTotal = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(i int) string { return "192.0." + string(rune('1'+i)) + ".1" }, "", 3, 202},
+		"account in other spellings": {func(l *Limits) { l.SignInAccount = little(3) }, "/v1/auth/sign-in", func(i int) string {
+			return signIn([]string{"a@x.io", "A@x.io", "\u00a0a@x.io", "\u3000a@X.io", "a@x.io\u2028"}[i])
+		}, func(i int) string { return "192.0." + string(rune('0'+i)) + ".1" }, "", 3, 401},
+		"address":             {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/auth/sign-in", func(i int) string { return signIn(string(rune('a'+i)) + "@x.io") }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 401},
+		"IPv6 /64":            {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/auth/sign-in", func(i int) string { return signIn(string(rune('a'+i)) + "@x.io") }, func(i int) string { return "2001:db8::" + string(rune('1'+i)) }, "2001:db8:0:1::1", 3, 401},
+		"network":             {func(l *Limits) { l.AuthNetwork = little(3) }, "/v1/auth/verify", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io","code":"000000"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 401},
+		"leaks of an address": {func(l *Limits) { l.AuthAddress = little(3) }, "/v1/api-keys/actions/report-leak", func(i int) string { return `{"text":"nothing is in here"}` }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 202},
+		"leaks of a network":  {func(l *Limits) { l.AuthNetwork = little(3) }, "/v1/api-keys/actions/report-leak", func(i int) string { return `{"text":"nothing is in here"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 202},
+		"mails of an address": {func(l *Limits) { l.MailAddress = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(int) string { return "192.0.2.1" }, "192.0.2.2", 3, 202},
+		"mails of a network":  {func(l *Limits) { l.MailNetwork = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(i int) string { return "192.0.2." + string(rune('1'+i)) }, "192.0.3.1", 3, 202},
+		"all mails":           {func(l *Limits) { l.MailTotal = little(3) }, "/v1/auth/password-reset", func(i int) string { return `{"email":"` + string(rune('a'+i)) + `@x.io"}` }, func(i int) string { return "192.0." + string(rune('1'+i)) + ".1" }, "", 3, 202},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSystem(t, sqldb.SQLite, func(d *Deps) { c.limit(&d.Config.Limits) })

@@ -383,6 +383,34 @@ func TestSSO_ownersNeedAProviderThatAnOwnerSaved(t *testing.T) {
 	})
 }
 
+// Nor does one who was let in by it before they became owner: a link that an
+// admin's provider made is no key to what comes later.
+func TestSSO_whoBecomesOwnerNeedsOneToo(t *testing.T) {
+	eachSSO(t, func(t *testing.T, s *sso) {
+		owner := s.signUp("ada@acme.example")
+		admin, _ := s.colleague(owner, "admin@example.com", tenant.RoleAdmin)
+		_, id := s.colleague(owner, "grace@acme.example", tenant.RoleDeveloper)
+		p := s.provider(admin.sdk)
+		s.verify(admin.sdk, p)
+		grace, _, where := s.session(owner.TenantId, "grace@acme.example")
+		if where != signedIn {
+			t.Fatalf("a developer was sent to %s", where)
+		}
+		_, err := apiclient.OK(owner.sdk.UpdateMemberWithResponse(t.Context(), id, nil, api.MemberUpdate{Role: "owner"}))
+		check(t, err)
+		_, err = apiclient.OK(grace.GetMeWithResponse(t.Context()))
+		wantProblem(t, err, http.StatusUnauthorized, "session_invalid")
+		if _, _, where := s.session(owner.TenantId, "grace@acme.example"); where != "/errors/sso_owner_approval" {
+			t.Errorf("the new owner was sent to %s", where)
+		}
+		_, err = apiclient.OK(owner.sdk.UpdateIdentityProviderWithResponse(t.Context(), p.Id, nil, api.IdentityProviderUpdate{Enabled: ptr(true)}))
+		check(t, err)
+		if _, _, where := s.session(owner.TenantId, "grace@acme.example"); where != signedIn {
+			t.Errorf("after an owner approved they were sent to %s", where)
+		}
+	})
+}
+
 // Complaint 36: who is signed out or removed at the provider is out here, at once.
 func TestSSO_backchannelLogoutEndsSessionsAtOnce(t *testing.T) {
 	eachSSO(t, func(t *testing.T, s *sso) {

@@ -77,7 +77,10 @@ func (c *Cache) Close() error { return c.client.Close() }
 const restTime = time.Second
 
 // away reports whether Redis did not answer a moment ago.
-func (c *Cache) away() bool { return c.down.Load() && c.now().UnixNano() < c.askAt.Load() }
+func (c *Cache) away() bool {
+	left := time.Duration(c.askAt.Load() - c.now().UnixNano()) // more than restTime: the clock was set back
+	return c.down.Load() && left > 0 && left <= restTime
+}
 
 // failed notes that Redis does not answer; the log hears of it once.
 func (c *Cache) failed(err error) {

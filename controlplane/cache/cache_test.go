@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"strconv"
 	"sync"
@@ -264,5 +265,34 @@ func TestTake_ownRedisIsNotAsked(t *testing.T) {
 func TestOpen_badURL(t *testing.T) {
 	if _, err := Open(Config{URL: "http://x"}, nil, nil); err == nil {
 		t.Error("http passes")
+	}
+}
+
+// A clock that is set back by an hour, here or at Redis, does not lock anybody
+// out for that hour.
+func TestTake_clockSetBack(t *testing.T) {
+	now := time.Now()
+	server := miniredis.RunT(t)
+	c, own := open(t, "redis://"+server.Addr()), open(t, "redis://"+server.Addr())
+	c.now, own.now, own.own = func() time.Time { return now }, func() time.Time { return now }, true
+	server.SetTime(now)
+	r := Rate{PerSecond: 1, Burst: 3}
+	for range 5 {
+		c.Take(t.Context(), "k", r)
+		own.Take(t.Context(), "k", r)
+	}
+	now = now.Add(-time.Hour)
+	server.SetTime(now)
+	for name, c := range map[string]*Cache{"redis": c, "local": own} {
+		if d := c.Take(t.Context(), "k", r); d.Allowed || d.RetryAfter > time.Second {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d := c.Take(t.Context(), "other", r); !d.Allowed {
+			t.Errorf("%s, another key: %+v", name, d)
+		}
+	}
+	c.failed(errors.New("gone"))
+	if now = now.Add(-time.Hour); c.away() {
+		t.Error("Redis is not asked again")
 	}
 }

@@ -25,7 +25,8 @@ type Decision struct {
 
 // take is the generic cell rate algorithm: one number a key, the time at
 // which the bucket would be full again. Times come from Redis, so that
-// replicas with different clocks agree.
+// replicas with different clocks agree. A clock that was set back costs nobody
+// more than an empty bucket.
 var take = redis.NewScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -33,6 +34,7 @@ local gap = tonumber(ARGV[1])
 local burst = tonumber(ARGV[2])
 local full = tonumber(redis.call('GET', KEYS[1]) or '0')
 if full < now then full = now end
+if full > now + gap * burst then full = now + gap * burst end
 local after = full + gap
 local wait = after - now - gap * burst
 if wait > 0 then
@@ -77,13 +79,13 @@ type refusals struct {
 	of map[string]refusal // guarded by mu
 }
 
-type refusal struct{ until, whole time.Time }
+type refusal struct{ at, until, whole time.Time }
 
 func (r *refusals) get(key string, now time.Time) (Decision, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.of[key]
-	if !ok || !now.Before(known.until) {
+	if !ok || now.Before(known.at) || !now.Before(known.until) {
 		return Decision{}, false
 	}
 	return Decision{RetryAfter: known.until.Sub(now), Reset: known.whole.Sub(now)}, true
@@ -102,7 +104,7 @@ func (r *refusals) put(key string, d Decision, now time.Time) {
 			clear(r.of)
 		}
 	}
-	r.of[key] = refusal{now.Add(d.RetryAfter), now.Add(d.Reset)}
+	r.of[key] = refusal{now, now.Add(d.RetryAfter), now.Add(d.Reset)}
 }
 
 // localLimiter counts in this process. It holds at most maxBuckets keys; when
@@ -133,6 +135,9 @@ func (l *localLimiter) take(key string, r Rate, now time.Time) Decision {
 	full := b.full
 	if full.Before(now) {
 		full = now
+	}
+	if most := now.Add(gap * time.Duration(r.Burst)); full.After(most) {
+		full = most // the clock was set back
 	}
 	after := full.Add(gap)
 	if wait := after.Sub(now) - gap*time.Duration(r.Burst); wait > 0 {

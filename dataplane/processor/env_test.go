@@ -294,7 +294,8 @@ func sendExt(topic string, queue int32, props ...string) map[string]string {
 func pullExt(group, topic string, queue int32, offset int64) map[string]string {
 	h := wire.PullHeader{
 		ConsumerGroup: group, Topic: topic, QueueID: queue, QueueOffset: offset, MaxMessages: 32,
-		SysFlag: wire.PullFlagSubscription, Subscription: "*", ExpressionType: "TAG",
+		SysFlag: wire.PullFlagSubscription | wire.PullFlagSuspend, Subscription: "*", ExpressionType: "TAG",
+		SuspendTimeoutMillis: 10_000, // what was stored can be read a moment later
 	}
 	return h.Fields().Map()
 }

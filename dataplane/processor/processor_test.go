@@ -114,6 +114,7 @@ func TestPull_answersAlwaysHaveOffsets(t *testing.T) {
 	e.must("slk_a", wire.SendMessageV2, sendExt("orders", 0, "TAGS", "a"), []byte("x"))
 	filtered := pullExt("g", "orders", 0, 0)
 	filtered["subscription"] = "zzz"
+	e.must("slk_a", wire.PullMessage, pullExt("g", "orders", 0, 0), nil) // it can be read now
 	for name, c := range map[string]struct {
 		ext        map[string]string
 		code       int32
@@ -125,6 +126,7 @@ func TestPull_answersAlwaysHaveOffsets(t *testing.T) {
 		"beyond":   {pullExt("g", "orders", 0, 50), wire.PullOffsetMoved, "1", "1"},
 		"filtered": {filtered, wire.PullRetryImmediately, "1", "1"},
 	} {
+		c.ext["sysFlag"] = strconv.Itoa(int(wire.PullFlagSubscription))
 		for _, code := range []int32{wire.PullMessage, wire.LitePullMessage} {
 			r := e.call("slk_a", code, c.ext, nil)
 			want := map[string]string{"suggestWhichBrokerId": "0", "nextBeginOffset": c.next, "minOffset": "0", "maxOffset": c.most}

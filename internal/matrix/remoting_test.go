@@ -192,8 +192,8 @@ var tenantCodesOfNames = map[string]remotingOp{
 // What only Sluice itself may ask, and what nobody can.
 var (
 	systemCodes = words(`UpdateAndCreateTopic DeleteTopicInBroker UpdateAndCreateGroup DeleteGroup GetBrokerConfig GetBrokerRuntimeInfo UpdateBrokerConfig
-		GetAllConsumerOffset GetAllDelayOffset ApplyPolicy GetPolicyStatus PullUsage AckUsage`)
-	systemCodesOfNames = words(`GetBrokerClusterInfo RegisterBroker UnregisterBroker BrokerHeartbeat QueryDataVersion GetBrokerMemberGroup DeleteTopicInNamesrv
+		GetAllConsumerOffset GetAllDelayOffset ApplyPolicy GetPolicyStatus PullUsage AckUsage PullDenials`)
+	systemCodesOfNames = words(`GetBrokerClusterInfo RegisterBroker UnregisterBroker BrokerHeartbeat QueryDataVersion GetBrokerMemberGroup DeleteTopicInNamesrv PullDenials
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
 	absentCodes = words(`UpdateAndCreateTopicList EndTransaction CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset

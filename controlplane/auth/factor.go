@@ -101,6 +101,11 @@ func (s *Service) Factors(ctx context.Context, p *Principal) ([]Factor, int, err
 	return list, left, err
 }
 
+// OwnFactor returns a second factor of the person behind p.
+func (s *Service) OwnFactor(ctx context.Context, p *Principal, id tenant.ID) (Factor, error) {
+	return s.d.Store.Factor(ctx, p.ID, id)
+}
+
 func (s *Service) confirmed(ctx context.Context, userID tenant.ID) ([]Factor, error) {
 	list, err := s.d.Store.Factors(ctx, userID)
 	out := list[:0]
@@ -138,7 +143,7 @@ func (s *Service) BeginTOTP(ctx context.Context, p *Principal, name string, note
 			return err
 		}
 		out = Enrolment{Factor: f, Secret: totpText(secret), URL: totpURL("Sluice", u.Email, secret)}
-		return note(ctx)
+		return note.After(ctx, f.ID)
 	})
 	return out, err
 }
@@ -206,6 +211,9 @@ func (s *Service) confirm(ctx context.Context, p *Principal, id tenant.ID, kind 
 		if f.Type != kind || now.Sub(f.CreatedAt) > confirmTime {
 			return errs.E(errs.NotFound, "second factor %q does not exist", id)
 		}
+		if err := note.Before(ctx); err != nil {
+			return err
+		}
 		if err := prove(ctx, &f, now); err != nil {
 			return err
 		}
@@ -232,7 +240,7 @@ func (s *Service) confirm(ctx context.Context, p *Principal, id tenant.ID, kind 
 		if err := s.tellFactor(ctx, p.ID, FactorAdded, f.Name); err != nil {
 			return err
 		}
-		return note(ctx)
+		return note.After(ctx, "")
 	})
 	return out, recovery, err
 }

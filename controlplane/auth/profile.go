@@ -9,9 +9,13 @@ import (
 	"github.com/sluicemq/sluice/tenant"
 )
 
-// Note is called in the transaction that makes a change, to keep that it was
-// made; its error undoes the change.
-type Note func(ctx context.Context) error
+// Note keeps that a change was made, in the transaction that makes it. Before is
+// called when nothing is changed, and may be called again; After when all is, with
+// the id of what was made, empty if nothing was. Their errors undo the change.
+type Note interface {
+	Before(ctx context.Context) error
+	After(ctx context.Context, made tenant.ID) error
+}
 
 // ChangePassword sets a new password for the person behind p; all their other
 // sessions end. The old password is asked for even right after a sign-in: a
@@ -34,6 +38,9 @@ func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, pas
 		if u, err = s.unchanged(ctx, checked, wrong); err != nil {
 			return err
 		}
+		if err := note.Before(ctx); err != nil {
+			return err
+		}
 		if err := checkPassword(password, u.Email); err != nil {
 			return err
 		}
@@ -48,7 +55,7 @@ func (s *Service) ChangePassword(ctx context.Context, p *Principal, current, pas
 			return err
 		}
 		s.d.Store.AfterCommit(ctx, func() { s.tellPasswordChanged(context.WithoutCancel(ctx), u) })
-		return note(ctx)
+		return note.After(ctx, "")
 	})
 	return err
 }
@@ -122,6 +129,9 @@ func (s *Service) ConfirmEmail(ctx context.Context, p *Principal, email, code st
 		if u, err = s.d.Store.User(ctx, p.ID); err != nil {
 			return err
 		}
+		if err := note.Before(ctx); err != nil {
+			return err
+		}
 		old := u.Email
 		if u, err = s.moveTo(ctx, u, email); err != nil {
 			return err
@@ -142,7 +152,7 @@ func (s *Service) ConfirmEmail(ctx context.Context, p *Principal, email, code st
 				s.d.Logger.Warn("mail about a changed address not sent", "user", u.ID, "err", err)
 			}
 		})
-		return note(ctx)
+		return note.After(ctx, "")
 	})
 	return u, err
 }

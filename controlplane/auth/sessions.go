@@ -34,6 +34,16 @@ func (s *Service) Sessions(ctx context.Context, p *Principal, page tenant.Page) 
 	return s.d.Store.Sessions(ctx, p.ID, s.time(), page)
 }
 
+// OwnSession returns a live session of the person behind p; another person's is as
+// absent as a made-up one.
+func (s *Service) OwnSession(ctx context.Context, p *Principal, id tenant.ID) (Session, error) {
+	ses, err := s.d.Store.Session(ctx, id)
+	if err == nil && (p.ProviderID != "" && id != p.SessionID || ses.UserID != p.ID || ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt)) {
+		err = errs.E(errs.NotFound, "session %q does not exist", id)
+	}
+	return ses, err
+}
+
 // EndSession ends one live session of the person behind p; another person's
 // is as absent as a made-up one. want is its revision, which never changes.
 func (s *Service) EndSession(ctx context.Context, p *Principal, id tenant.ID, want int64) error {
@@ -41,12 +51,8 @@ func (s *Service) EndSession(ctx context.Context, p *Principal, id tenant.ID, wa
 		return err
 	}
 	return s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		ses, err := s.d.Store.Session(ctx, id)
-		if err != nil {
+		if _, err := s.OwnSession(ctx, p, id); err != nil {
 			return err
-		}
-		if (p.ProviderID != "" && id != p.SessionID) || ses.UserID != p.ID || ses.RevokedAt != nil || !s.time().Before(ses.ExpiresAt) {
-			return errs.E(errs.NotFound, "session %q does not exist", id)
 		}
 		if err := tenant.CheckRevision(want, 1); err != nil {
 			return err
@@ -138,7 +144,10 @@ func (s *Service) StepUp(ctx context.Context, p *Principal, password, token stri
 		if _, err := s.unchanged(ctx, checked, errWrongPassword); err != nil {
 			return err
 		}
-		var err error
+		err := note.Before(ctx)
+		if err != nil {
+			return err
+		}
 		if proof.Assertion != "" {
 			err = refusedPerson(p.ID, inStepUp(s.meet(ctx, c, d, proof, site, errWrongFactorCode)))
 		} else {
@@ -153,7 +162,7 @@ func (s *Service) StepUp(ctx context.Context, p *Principal, password, token stri
 		if ses, err = s.d.Store.Session(ctx, p.SessionID); err != nil {
 			return err
 		}
-		return note(ctx)
+		return note.After(ctx, "")
 	})
 	return ses, err
 }

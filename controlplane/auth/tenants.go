@@ -96,6 +96,9 @@ func (s *Service) Switch(ctx context.Context, p *Principal, tenantID tenant.ID, 
 		if ses.RevokedAt != nil {
 			return errBadRefresh
 		}
+		if err := note.Before(ctx); err != nil {
+			return err
+		}
 		if err := s.endSession(ctx, ses.ID, "switched"); err != nil {
 			return err
 		}
@@ -107,7 +110,7 @@ func (s *Service) Switch(ctx context.Context, p *Principal, tenantID tenant.ID, 
 		if err := s.acted(ctx, Act{UserID: u.ID, TenantID: tenantID, TargetType: "session", TargetID: next.ID}); err != nil {
 			return err
 		}
-		return note(ctx)
+		return note.After(ctx, "")
 	})
 	return g, err
 }

@@ -143,7 +143,7 @@ func (s *Service) BeginWebAuthn(ctx context.Context, p *Principal, name string, 
 		if out.Options, err = json.Marshal(creation.Response); err != nil {
 			return fmt.Errorf("encode options: %w", err)
 		}
-		return note(ctx)
+		return note.After(ctx, f.ID)
 	})
 	return out, err
 }

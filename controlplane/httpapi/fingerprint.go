@@ -77,12 +77,29 @@ var readers = map[string]func(ctx context.Context, s *server, c *call) (any, err
 	},
 }
 
+// own shows what belongs to a person and not to a tenant, by the kind of the call's
+// target, as it is in the lists under /v1/me.
+var own = map[string]func(ctx context.Context, s *server, c *call) (any, error){
+	"user": readers["/v1/me"],
+	"session": func(ctx context.Context, s *server, c *call) (any, error) {
+		v, err := s.d.Auth.OwnSession(ctx, c.principal, c.target.id)
+		return liveSession(c, v), err
+	},
+	"mfa_factor": func(ctx context.Context, s *server, c *call) (any, error) {
+		f, err := s.d.Auth.OwnFactor(ctx, c.principal, c.target.id)
+		return factorOut(f), err
+	},
+}
+
 var actionOf = regexp.MustCompile(`/actions/[^/]+$`)
 
 // fingerprintNow is that of the object that the request's path names: empty when
 // there is none, or for a path that names no object.
 func (s *server) fingerprintNow(ctx context.Context, c *call) (string, error) {
 	read := readers[actionOf.ReplaceAllString(c.op.path, "")]
+	if read == nil {
+		read = own[c.target.kind]
+	}
 	if read == nil {
 		return "", nil
 	}

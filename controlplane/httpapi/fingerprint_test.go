@@ -9,6 +9,8 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
+	"github.com/sluicemq/sluice/controlplane/controldb"
+	"github.com/sluicemq/sluice/tenant"
 )
 
 // Every operation that changes an object which its path names has a reader for
@@ -82,6 +84,70 @@ func TestFingerprint_chainsChangesOfAnObject(t *testing.T) {
 		check(t, err)
 		if !v.Intact {
 			t.Errorf("the chain: %+v", v)
+		}
+	})
+}
+
+// What people do to their own account, second factors and sessions has the
+// fingerprints of these, as they read them, before and after.
+func TestFingerprint_ownActs(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		shown := func(v any, err error) string {
+			t.Helper()
+			check(t, err)
+			print, err := fingerprint(v)
+			check(t, err)
+			return print
+		}
+		me := func() string { v, err := apiclient.OK(p.sdk.GetMeWithResponse(ctx)); return shown(v, err) }
+		asSignedUp := me()
+		check(t, apiclient.Done(p.sdk.ChangePasswordWithResponse(ctx, nil, api.PasswordChange{CurrentPassword: password, Password: "another long password"})))
+		withPassword := me()
+		_, err := apiclient.Accepted(p.sdk.ChangeEmailWithResponse(ctx, nil, api.EmailChange{Email: "ada@example.org"}))
+		check(t, err)
+		_, err = apiclient.OK(p.sdk.ConfirmEmailWithResponse(ctx, nil, api.Verify{Email: "ada@example.org", Code: s.code("ada@example.org")}))
+		check(t, err)
+		withAddress := me()
+		app, _ := s.enrol(p.sdk, "phone")
+		factors, err := apiclient.OK(p.sdk.ListMfaFactorsWithResponse(ctx, nil))
+		check(t, err)
+		factor := shown(factors.Items[0], nil)
+		check(t, apiclient.Done(p.sdk.DeleteMfaFactorWithResponse(ctx, app.id, nil)))
+		_, err = apiclient.OK(s.api.SignInWithResponse(ctx, nil, api.SignIn{Email: "ada@example.org", Password: "another long password"}))
+		check(t, err)
+		var session api.LiveSession
+		for _, l := range s.sessions(p.sdk) {
+			if !l.Current {
+				session = l
+			}
+		}
+		check(t, apiclient.Done(p.sdk.EndSessionWithResponse(ctx, session.Id, nil)))
+
+		list, err := s.srv.d.Audit.List(ctx, p.TenantId, controldb.AuditFilter{}, tenant.Page{Size: 100})
+		check(t, err)
+		got := map[string]controldb.AuditEvent{}
+		for _, e := range list {
+			got[e.Action] = e
+		}
+		id, made := p.userID(s), got["createMfaFactor"].AfterHash
+		for action, want := range map[string]controldb.AuditEvent{
+			"changePassword":   {TargetType: "user", TargetID: id, BeforeHash: asSignedUp, AfterHash: withPassword},
+			"changeEmail":      {TargetType: "user", TargetID: id},
+			"confirmEmail":     {TargetType: "user", TargetID: id, BeforeHash: withPassword, AfterHash: withAddress},
+			"createMfaFactor":  {TargetType: "mfa_factor", TargetID: app.id, AfterHash: made},
+			"confirmMfaFactor": {TargetType: "mfa_factor", TargetID: app.id, BeforeHash: made, AfterHash: factor},
+			"deleteMfaFactor":  {TargetType: "mfa_factor", TargetID: app.id, BeforeHash: factor},
+			"endSession":       {TargetType: "session", TargetID: session.Id, BeforeHash: shown(session, nil)},
+		} {
+			e := got[action]
+			if e.TargetType != want.TargetType || e.TargetID != want.TargetID || e.BeforeHash != want.BeforeHash || e.AfterHash != want.AfterHash {
+				t.Errorf("%s: %+v\nwant %+v", action, e, want)
+			}
+		}
+		if made == "" || made == factor || asSignedUp == withPassword || withPassword == withAddress {
+			t.Error("fingerprints do not tell apart")
 		}
 	})
 }

@@ -58,8 +58,9 @@ func (s *server) ListMfaFactors(gc context.Context, r ListMfaFactorsRequestObjec
 // CreateMfaFactor begins an enrolment.
 func (s *server) CreateMfaFactor(gc context.Context, r CreateMfaFactorRequestObject) (CreateMfaFactorResponseObject, error) {
 	c, ctx := enter(gc)
+	c.touches("mfa_factor", "", "")
 	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.MfaEnrolment, error) {
-		e, err := s.d.Auth.BeginTOTP(ctx, c.principal, r.Body.Name, func(ctx context.Context) error { return s.note(c)(ctx) })
+		e, err := s.d.Auth.BeginTOTP(ctx, c.principal, r.Body.Name, s.note(c))
 		if err != nil {
 			return api.MfaEnrolment{}, err
 		}
@@ -93,8 +94,8 @@ func (s *server) DeleteMfaFactor(gc context.Context, r DeleteMfaFactorRequestObj
 	if err != nil {
 		return nil, err
 	}
+	c.touches("mfa_factor", r.Id, "")
 	_, err = writeOwn(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (struct{}, error) {
-		c.touches("mfa_factor", r.Id, "")
 		return struct{}{}, s.d.Auth.RemoveFactor(ctx, c.principal, r.Id, want)
 	})
 	if err != nil {
@@ -106,8 +107,8 @@ func (s *server) DeleteMfaFactor(gc context.Context, r DeleteMfaFactorRequestObj
 // RenewRecoveryCodes makes new recovery codes.
 func (s *server) RenewRecoveryCodes(gc context.Context, _ RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error) {
 	c, ctx := enter(gc)
+	c.touches("user", c.principal.ID, "")
 	out, err := writeOwn(ctx, s, c, nil, func(ctx context.Context) (api.RecoveryCodes, error) {
-		c.touches("user", c.principal.ID, "")
 		codes, err := s.d.Auth.RenewRecoveryCodes(ctx, c.principal)
 		return api.RecoveryCodes{RecoveryCodes: codes}, err
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/auth"
+	"github.com/sluicemq/sluice/tenant"
 )
 
 // proof bounds how often a signed-in person may try to prove who they are:
@@ -20,8 +21,32 @@ func (s *server) proof(ctx context.Context, c *call) error {
 // note keeps in the audit trail what a call does, in the transaction that does
 // it. Hashing a password and counting wrong codes must not happen in that one:
 // the first takes long, the second must last.
-func (s *server) note(c *call) auth.Note {
-	return func(ctx context.Context) error { return s.d.Audit.Append(ctx, s.event(c)) }
+type note struct {
+	s      *server
+	c      *call
+	before string
+}
+
+func (s *server) note(c *call) auth.Note { return &note{s: s, c: c} }
+
+// Before implements auth.Note.
+func (n *note) Before(ctx context.Context) (err error) {
+	n.before, err = n.s.fingerprintNow(ctx, n.c)
+	return err
+}
+
+// After implements auth.Note.
+func (n *note) After(ctx context.Context, made tenant.ID) error {
+	if made != "" {
+		n.c.target.id = made
+	}
+	e := n.s.event(n.c)
+	e.BeforeHash = n.before
+	var err error
+	if e.AfterHash, err = n.s.fingerprintNow(ctx, n.c); err != nil {
+		return err
+	}
+	return n.s.d.Audit.Append(ctx, e)
 }
 
 // ChangePassword sets a new password.
@@ -46,11 +71,15 @@ func (s *server) ChangeEmail(gc context.Context, r ChangeEmailRequestObject) (Ch
 	if err := s.proof(ctx, c); err != nil {
 		return nil, err
 	}
+	c.touches("user", c.principal.ID, "")
 	sent, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.CodeSent, error) {
 		if err := s.mayCauseMail(ctx, c); err != nil {
 			return api.CodeSent{}, err
 		}
-		return s.codeSent(), s.d.Auth.ChangeEmail(ctx, c.principal, r.Body.Email)
+		if err := s.d.Auth.ChangeEmail(ctx, c.principal, r.Body.Email); err != nil {
+			return api.CodeSent{}, err
+		}
+		return s.codeSent(), s.d.Audit.Append(ctx, s.event(c))
 	})
 	if err != nil {
 		return nil, err

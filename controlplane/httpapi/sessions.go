@@ -35,8 +35,8 @@ func (s *server) EndSession(gc context.Context, r EndSessionRequestObject) (EndS
 	if err != nil {
 		return nil, err
 	}
+	c.touches("session", r.Id, "")
 	_, err = writeOwn(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (struct{}, error) {
-		c.touches("session", r.Id, "")
 		return struct{}{}, s.d.Auth.EndSession(ctx, c.principal, r.Id, want)
 	})
 	if err != nil {
@@ -51,8 +51,8 @@ func (s *server) EndSession(gc context.Context, r EndSessionRequestObject) (EndS
 // EndOtherSessions ends all sessions of the caller but the present one.
 func (s *server) EndOtherSessions(gc context.Context, r EndOtherSessionsRequestObject) (EndOtherSessionsResponseObject, error) {
 	c, ctx := enter(gc)
+	c.touches("session", c.principal.SessionID, "")
 	out, err := writeOwn(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.SessionsEnded, error) {
-		c.touches("session", c.principal.SessionID, "")
 		n, err := s.d.Auth.EndOtherSessions(ctx, c.principal)
 		return api.SessionsEnded{Ended: int32(n)}, err //nolint:gosec // sessions of one person
 	})

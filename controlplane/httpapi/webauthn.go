@@ -22,6 +22,7 @@ func siteOf(base string) auth.Site {
 // BeginWebauthn begins the registration of a security key.
 func (s *server) BeginWebauthn(gc context.Context, r BeginWebauthnRequestObject) (BeginWebauthnResponseObject, error) {
 	c, ctx := enter(gc)
+	c.touches("mfa_factor", "", "")
 	out, err := writeOutside(ctx, s, c, func(ctx context.Context) (api.WebauthnEnrolment, error) {
 		e, err := s.d.Auth.BeginWebAuthn(ctx, c.principal, r.Body.Name, c.site, s.note(c))
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -263,4 +265,68 @@ func BenchmarkDenied(b *testing.B) {
 			e.Denied(r, testRemote, "00000000-00000000")
 		}
 	})
+}
+
+// What was not acknowledged when a process ended is told by the next one, as it
+// was; also by one after that, if the next was killed.
+func TestDenials_survivePlannedEnds(t *testing.T) {
+	f := newFixture(t)
+	deny := func(topic string) {
+		_, err := f.view("slk_narrow", "").Topic(topic, OperationPub)
+		f.refused(err, "")
+	}
+	deny("a")
+	told := f.report("")
+	deny("a") // soon after: it waits
+	deny("b")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(f.dir, denialsName)
+	for range 2 { // the first of them is killed
+		f.reopen()
+		f.snapshot.Issuer += "x"
+		f.apply(f.Revision() + 1)
+		r := f.report("")
+		if len(r.Denials) != 3 || !slices.Contains(r.Denials, told.Denials[0]) {
+			t.Errorf("%+v", r.Denials)
+		}
+	}
+	f.report(f.report("").ID)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file stays although all was told")
+	}
+
+	deny("c")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range raw {
+		if at%7 != 0 && at > 80 {
+			continue
+		}
+		bad := slices.Clone(raw)
+		bad[at] ^= 1
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := loadDenials(f.dir, testSecret); err == nil {
+			t.Errorf("byte %d changed: %+v", at, list)
+		}
+	}
+	for n := range 90 {
+		if err := os.WriteFile(path, raw[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadDenials(f.dir, testSecret); err == nil {
+			t.Errorf("cut at %d", n)
+		}
+	}
 }

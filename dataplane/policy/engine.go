@@ -79,6 +79,9 @@ func Open(cfg Config) (*Engine, error) {
 	if err != nil {
 		cfg.Logger.Error("policy on disk cannot be read in whole; going on with what can be, waiting for a new one", "err", err)
 	}
+	if e.denials.waiting, err = loadDenials(cfg.Dir, cfg.SystemSecret); err != nil {
+		cfg.Logger.Error("what an earlier process denied is not told", "err", err)
+	}
 	if state == nil {
 		state = &savedState{Snapshot: &Snapshot{}}
 	}
@@ -136,12 +139,12 @@ func (e *Engine) keep(old *compiled, env *envelope) (*Snapshot, error) {
 	return nil, fmt.Errorf("policy envelope of unknown kind %q", env.Kind)
 }
 
-// Close waits until nothing is written any more. Nobody may call Apply
-// afterwards; what is in force still answers.
+// Close waits until nothing is written any more, and keeps what was denied for the
+// next start. Nobody may call Apply afterwards; what is in force still answers.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.file.close()
+	return errors.Join(e.file.close(), e.keepDenials())
 }
 
 // Revision returns the revision in force; 0 before the first policy.

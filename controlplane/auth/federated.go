@@ -66,16 +66,30 @@ func (s *Service) EnrolUser(ctx context.Context, email, name string) (User, erro
 }
 
 // EndFederated ends live sessions that began at these providers, narrowed to a
-// subject and a session of the provider unless they are empty. It returns how
-// many these were.
-func (s *Service) EndFederated(ctx context.Context, providerIDs []tenant.ID, subject, sessionID, reason string) (int, error) {
-	var n int
+// subject and a session of the provider unless they are empty. It returns the ids
+// of these.
+func (s *Service) EndFederated(ctx context.Context, providerIDs []tenant.ID, subject, sessionID, reason string) ([]tenant.ID, error) {
+	var ids []tenant.ID
 	err := s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		ids, err := s.d.Store.RevokeFederated(ctx, providerIDs, subject, sessionID, reason, s.time())
-		n = len(ids)
+		var err error
+		ids, err = s.d.Store.RevokeFederated(ctx, providerIDs, subject, sessionID, reason, s.time())
 		return s.ended(ctx, ids, err)
 	})
-	return n, err
+	return ids, err
+}
+
+// NoteEnded keeps that a provider ended these sessions, in the transaction of ctx.
+func (s *Service) NoteEnded(ctx context.Context, ids []tenant.ID) error {
+	for _, id := range ids {
+		ses, err := s.d.Store.Session(ctx, id)
+		if err == nil {
+			err = s.acted(ctx, Act{UserID: ses.UserID, TenantID: ses.TenantID, TargetType: "session", TargetID: id})
+		}
+		if err != nil {
+			return fmt.Errorf("note the end of session %s: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // EndPasswordSessions ends the sessions in a tenant that began with a password,

@@ -30,8 +30,8 @@ func refusedPerson(userID tenant.ID, err error) error {
 	return err
 }
 
-// refusedKey marks what refused a key.
-func refusedKey(k tenant.APIKey, err error) error {
+// RefusedKey marks what refused a key; other errors, and nil, stay as they are.
+func RefusedKey(k tenant.APIKey, err error) error {
 	switch errs.CodeOf(err) {
 	case errs.Unauthenticated, errs.Forbidden:
 		return &RefusedError{Key: k, Err: err}

@@ -335,7 +335,7 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 		return nil, err
 	} else if revoked {
 		if c.KeyID != "" {
-			return nil, refusedKey(tenant.APIKey{ID: c.KeyID, TenantID: c.TenantID, OwnerID: c.Subject}, errTokenRevoked)
+			return nil, RefusedKey(tenant.APIKey{ID: c.KeyID, TenantID: c.TenantID, OwnerID: c.Subject}, errTokenRevoked)
 		}
 		return nil, refusedPerson(c.Subject, errTokenRevoked)
 	}
@@ -345,7 +345,7 @@ func (s *Service) Authenticate(ctx context.Context, token string, from netip.Add
 			return nil, unknownKey(err)
 		}
 		p, err := s.keyPrincipal(ctx, k, from)
-		return p, refusedKey(k, err)
+		return p, RefusedKey(k, err)
 	}
 	return s.sessionPrincipal(ctx, c.SessionID, c.ProviderID, c.TenantID, c.Subject)
 }
@@ -427,7 +427,7 @@ func (s *Service) checkKey(ctx context.Context, id, secret string) (tenant.APIKe
 		return k, err
 	}
 	if subtle.ConstantTimeCompare([]byte(want), []byte(secret)) != 1 {
-		return k, refusedKey(k, errBadKey)
+		return k, RefusedKey(k, errBadKey)
 	}
 	return k, nil
 }
@@ -440,7 +440,7 @@ func (s *Service) AuthenticateKey(ctx context.Context, id, secret string, from n
 		return nil, err
 	}
 	p, err := s.keyPrincipal(ctx, k, from)
-	return p, refusedKey(k, err)
+	return p, RefusedKey(k, err)
 }
 
 func (s *Service) keyPrincipal(ctx context.Context, k tenant.APIKey, from netip.Addr) (*Principal, error) {
@@ -563,7 +563,7 @@ func (s *Service) tokenOf(ctx context.Context, k tenant.APIKey, audience string,
 		err = errs.E(errs.Forbidden, "API key %s has no scope: it cannot send or receive", k.ID).WithReason("key_without_scope")
 	}
 	if err != nil {
-		return KeyToken{}, refusedKey(k, err)
+		return KeyToken{}, RefusedKey(k, err)
 	}
 	token, err := s.sign(ctx, claims{Subject: k.OwnerID, TenantID: k.TenantID, KeyID: k.ID, Audience: audience, TTL: ttl})
 	return KeyToken{AccessToken: token, ExpiresIn: ttl, Audience: audience}, err

@@ -314,9 +314,12 @@ func (s *Service) Logout(ctx context.Context, raw string) error {
 			if !fresh { // done before; a provider may repeat what it got no answer for
 				return nil
 			}
-			n, err := s.d.Auth.EndFederated(ctx, ids, c.Subject, c.SessionID, "provider_logout")
-			s.d.Logger.InfoContext(ctx, "an identity provider ended sessions", "providers", ids, "sessions", n)
-			return err
+			ended, err := s.d.Auth.EndFederated(ctx, ids, c.Subject, c.SessionID, "provider_logout")
+			if err != nil {
+				return err
+			}
+			s.d.Logger.InfoContext(ctx, "an identity provider ended sessions", "providers", ids, "sessions", len(ended))
+			return s.d.Auth.NoteEnded(ctx, ended)
 		})
 	}
 	return refused

@@ -36,6 +36,11 @@ func (s *Service) Exchange(ctx context.Context, id tenant.ID, token, audience st
 	if err != nil {
 		return auth.KeyToken{}, err
 	}
+	out, err := s.exchange(ctx, w, token, audience, from)
+	return out, auth.RefusedKey(tenant.APIKey{ID: w.KeyID, TenantID: w.TenantID, OwnerID: w.ServiceAccountID}, err)
+}
+
+func (s *Service) exchange(ctx context.Context, w tenant.WorkloadIdentity, token, audience string, from netip.Addr) (auth.KeyToken, error) {
 	if issuer, _ := oidc.UnverifiedIssuer(token); w.Disabled || issuer != w.Issuer {
 		return auth.KeyToken{}, errWorkload
 	}

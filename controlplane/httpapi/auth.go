@@ -228,6 +228,7 @@ func (s *server) exchangeWorkload(ctx context.Context, c *call, in *api.TokenReq
 		return oauthInvalid("client_id, subject_token and subject_token_type are needed"), nil
 	}
 	t, err := s.d.Federation.Exchange(ctx, id, *in.SubjectToken, string(or(in.Audience, "")), c.addr)
+	s.noteRefused(c.gin, err)
 	var e *errs.Error
 	switch {
 	case err == nil:

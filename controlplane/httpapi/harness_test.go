@@ -75,6 +75,7 @@ type system struct {
 	federation *federation.Service
 	dns        *txtRecords
 	recorder   *denials.Recorder
+	logged     sync.Map // ids of requests that the audit log has an event of
 	work       work
 	// authAgain makes another control plane's auth.Service on the same database.
 	authAgain   func(t *testing.T, revocations auth.Revocations, algorithms ...string) *auth.Service
@@ -221,7 +222,7 @@ func newSystem(t *testing.T, driver sqldb.Driver, change ...func(*Deps)) *system
 		OIDC: oidc.New(oidc.Config{Loopback: true, Now: s.clock.now}), Resolver: s.dns, Sealer: keyring, Now: s.clock.now})
 	much := cache.Rate{PerSecond: 1e4, Burst: 1e4}
 	deps := Deps{Auth: s.auth, Tenants: s.tenants, Federation: s.federation, Catalog: s.catalog, Judges: fleet.Judge, Messages: s.messages, Tx: s.db, Idempotency: controldb.NewIdempotency(s.db, s.clock.now),
-		Audit: controldb.NewAudit(s.db), Limiter: ca, Sealer: keyring, Refused: s.recorder.Refused, Mailbox: s.mailer, Now: s.clock.now,
+		Audit: watchedAudit{controldb.NewAudit(s.db), &s.logged}, Limiter: ca, Sealer: keyring, Refused: s.refusedCaller, Mailbox: s.mailer, Now: s.clock.now,
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>console</title>")}, "assets/app-1.js": {Data: []byte("1")}},
 		Config:  Config{Limits: Limits{Address: much, Principal: much, SignInAccount: much, AuthAddress: much, AuthNetwork: much, MailAddress: much, MailNetwork: much, MailTotal: much}},
 		Observe: func(route string, status int, _ time.Duration) {
@@ -246,7 +247,24 @@ func (s *system) audited(ctx context.Context, tenantID, userID tenant.ID, action
 	return controldb.NewAudit(s.db).Append(ctx, controldb.AccountEvent(auth.CallerOf(ctx), tenantID, userID, action, s.clock.now()))
 }
 
+// watchedAudit notes which requests have an event.
+type watchedAudit struct {
+	Audit
+	logged *sync.Map
+}
+
+func (w watchedAudit) Append(ctx context.Context, e controldb.AuditEvent) error {
+	w.logged.Store(e.RequestID, true)
+	return w.Audit.Append(ctx, e)
+}
+
+func (s *system) refusedCaller(e controldb.AuditEvent) {
+	s.logged.Store(e.RequestID, true)
+	s.recorder.Refused(e)
+}
+
 func (s *system) acted(ctx context.Context, a auth.Act) error {
+	s.logged.Store(auth.CallerOf(ctx).RequestID, true)
 	return controldb.NewAudit(s.db).Note(ctx, controldb.ActEvent(auth.CallerOf(ctx), a, s.clock.now()))
 }
 
@@ -260,6 +278,7 @@ func (s *system) checked(next http.Handler) http.Handler {
 		rec := httptest.NewRecorder()
 		next.ServeHTTP(rec, r)
 		s.conforms(r, rec)
+		s.inTheLog(r, rec)
 		for k, v := range rec.Header() {
 			w.Header()[k] = v
 		}
@@ -281,6 +300,31 @@ func (s *system) conforms(r *http.Request, rec *httptest.ResponseRecorder) {
 	input.SetBodyBytes(body)
 	if err := openapi3filter.ValidateResponse(r.Context(), input); err != nil && rec.Code != http.StatusNoContent {
 		s.t.Errorf("%s %s answered %d against the contract: %v\n%s", r.Method, r.URL.Path, rec.Code, err, body)
+	}
+}
+
+// unlogged are operations other than GET that may succeed without an event.
+var unlogged = map[string]string{
+	"signUp": "nobody has an account yet", "requestPasswordReset": "nobody proved anything", "signIn": "a second factor may be awaited", "reopenAccount": "the same",
+	"refreshSession": "the session goes on", "signOut": "there may be no session", "createToken": "the last use of the key says so", "revokeToken": "it may be none",
+	"backchannelLogout": "it may end nothing", "reportLeak": "it is looked up later", "lookUpInvitation": "it only reads", "batchGetTopics": "the same", "testAcl": "the same",
+	"verifyAuditEvents": "the same", "sendMessage": "messages are metered, not audited", "startSso": "nobody is anybody yet", "beginStepUp": "a challenge gives nothing",
+}
+
+// inTheLog holds every answer against the audit log: what changed something, and
+// what was forbidden to somebody known, has an event of its request.
+func (s *system) inTheLog(r *http.Request, rec *httptest.ResponseRecorder) {
+	op := s.operationOf(r)
+	if op == nil || rec.Header().Get("Idempotency-Replayed") != "" || r.URL.Query().Get("dry_run") == "true" {
+		return
+	}
+	known := r.Header.Get("Authorization") != "" && op.permission != auth.PermissionPublic
+	changed := rec.Code < 300 && r.Method != http.MethodGet && unlogged[op.id] == ""
+	if !changed && (rec.Code != http.StatusForbidden || !known) {
+		return
+	}
+	if _, ok := s.logged.Load(rec.Header().Get("X-Request-Id")); !ok {
+		s.t.Errorf("%s %s answered %d, and the audit log has nothing of it: %.200s", r.Method, r.URL.Path, rec.Code, rec.Body.String())
 	}
 }
 

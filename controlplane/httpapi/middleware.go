@@ -84,8 +84,10 @@ func (s *server) admit(c *gin.Context) {
 
 // refuse answers with a problem and notes for the tenant what was forbidden.
 func (s *server) refuse(c *gin.Context, err error) {
-	if ca, _ := enter(c); errs.Is(err, errs.Forbidden) && ca.principal != nil {
+	if ca, _ := enter(c); ca.principal != nil && (errs.Is(err, errs.Forbidden) || errs.Is(err, errs.QuotaExceeded)) {
 		s.auditDenied(c, ca, err)
+		s.fail(c, err)
+		return
 	}
 	s.fail(c, err)
 	s.noteRefused(c, err)

@@ -170,6 +170,10 @@ func TestWorkload_OWASP_API2_tokensMustFit(t *testing.T) {
 		if status, out := s.exchange(exchangeForm(w.id.Id, w.token(), "data")); status != 400 || out["error"] != "unauthorized_client" {
 			t.Errorf("audience data without a scope: %d %v", status, out)
 		}
+		// All that named the identity is in its tenant's audit log, as its key.
+		log, key := s.log(w.owner.TenantId), w.id.KeyId
+		wantLogged(t, log, logged{w.account.Id, key, "createToken", "api_key", key, "identity_token_invalid"}, 6)
+		wantLogged(t, log, logged{w.account.Id, key, "createToken", "api_key", key, "key_without_scope"}, 1)
 	})
 }
 

@@ -1,7 +1,10 @@
 package sqldb
 
 import (
+	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
@@ -11,6 +14,8 @@ import (
 
 // Numbers of driver errors.
 const (
+	mysqlTooMany        = 1040
+	mysqlShutdown       = 1053
 	mysqlDuplicate      = 1062
 	mysqlLockTimeout    = 1205
 	mysqlDeadlock       = 1213
@@ -27,8 +32,8 @@ type numbered interface{ Code() int }
 
 // Error gives err a code of package errs where the driver's number says
 // enough: a broken unique constraint is Conflict, no row is NotFound, a full
-// disk is Unavailable. An
-// error that has a code already passes unchanged, and nil stays nil.
+// disk and a server that is not there are Unavailable. An error that has a code
+// already passes unchanged, and nil stays nil.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -47,6 +52,11 @@ func Error(err error) error {
 	if full(err) {
 		return errs.E(errs.Unavailable, "the database has no space left: nothing can be changed until there is: %w", err)
 	}
+	if unreachable(err) {
+		e := errs.E(errs.Unavailable, "the database does not answer; try again")
+		e.Err = err // not in the text: it holds an address
+		return e
+	}
 	var lite numbered
 	if errors.As(err, &lite) && (lite.Code() == sqliteUnique || lite.Code() == sqlitePrimaryKey) {
 		return errs.E(errs.Conflict, "exists already: %w", err)
@@ -61,6 +71,16 @@ func full(err error) bool {
 	}
 	var lite numbered
 	return errors.As(err, &lite) && lite.Code()&sqlitePrimaryResult == sqliteFull
+}
+
+// unreachable reports whether the server was not reached, or left in the middle.
+func unreachable(err error) bool {
+	var my *mysqldriver.MySQLError
+	if errors.As(err, &my) {
+		return my.Number == mysqlTooMany || my.Number == mysqlShutdown
+	}
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysqldriver.ErrInvalidConn) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func retryable(err error) bool {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -294,6 +297,68 @@ func TestSQLite_answeredIsKept_B036(t *testing.T) {
 		}
 		if err := again.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A server that is gone is no fault of ours to be looked up in a log either: the
+// caller is told to come again, and not where the server is.
+func TestError_serverGoneIsUnavailable(t *testing.T) {
+	dsn, err := url.Parse(dbtest.DSN(t, sqldb.MySQL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := dsn.Host
+	var mu sync.Mutex
+	var open []net.Conn
+	go func() { // ends when relay is closed
+		for {
+			c, err := relay.Accept()
+			if err != nil {
+				return
+			}
+			d, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, c, d)
+			mu.Unlock()
+			go func() { _, _ = io.Copy(c, d) }()
+			go func() { _, _ = io.Copy(d, c) }()
+		}
+	}()
+	dsn.Host = relay.Addr().String()
+	db, err := sqldb.Open(t.Context(), dsn.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	gone := func() {
+		_ = relay.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}
+	var one int
+	inTx := db.InTx(t.Context(), func(ctx context.Context) error {
+		gone() // in the middle
+		return sqldb.Error(db.Conn(ctx).Raw("SELECT 1").Scan(&one).Error)
+	})
+	for name, err := range map[string]error{
+		"in the middle of a transaction": inTx,
+		"a read":                         sqldb.Error(db.Conn(t.Context()).Raw("SELECT 1").Scan(&one).Error),
+		"a transaction":                  db.InTx(t.Context(), func(context.Context) error { return nil }),
+	} {
+		if !errs.Is(err, errs.Unavailable) || strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

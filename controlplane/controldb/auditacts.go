@@ -30,16 +30,24 @@ func (a *Audit) Note(ctx context.Context, e AuditEvent) error {
 	return sqldb.Error(a.db.Conn(ctx).Create(&actRow{ID: e.ID, Event: string(text)}).Error)
 }
 
-// actsAtOnce bounds one run of FileActs.
+// actsAtOnce bounds what FileActs reads at a time.
 const actsAtOnce = 500
 
 // FileActs puts what Note kept into the audit logs, oldest first. Any number of
 // replicas may do it at the same time: each act is filed once.
 func (a *Audit) FileActs(ctx context.Context) error {
-	var rows []actRow
-	if err := a.db.Conn(ctx).Order("id").Limit(actsAtOnce).Find(&rows).Error; err != nil {
-		return sqldb.Error(err)
+	for {
+		var rows []actRow
+		if err := a.db.Conn(ctx).Order("id").Limit(actsAtOnce).Find(&rows).Error; err != nil {
+			return sqldb.Error(err)
+		}
+		if err := a.fileActs(ctx, rows); err != nil || len(rows) < actsAtOnce {
+			return err
+		}
 	}
+}
+
+func (a *Audit) fileActs(ctx context.Context, rows []actRow) error {
 	for _, r := range rows {
 		err := a.db.InTx(ctx, func(ctx context.Context) error {
 			taken := a.db.Conn(ctx).Where("id = ?", r.ID).Delete(&actRow{})

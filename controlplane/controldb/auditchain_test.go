@@ -149,3 +149,54 @@ func TestAudit_appendOnce(t *testing.T) {
 		})
 	}
 }
+
+// Acts are filed once, in all tenants of the person, whoever files and however
+// many there are.
+func TestAudit_actsAreFiledOnce(t *testing.T) {
+	for _, driver := range []sqldb.Driver{sqldb.SQLite, sqldb.MySQL} {
+		t.Run(string(driver), func(t *testing.T) {
+			db := dbtest.Open(t, driver)
+			a := NewAudit(db)
+			err := db.InTx(sqldb.AcrossTenants(t.Context()), func(ctx context.Context) error {
+				for _, id := range []string{"ten_a", "ten_b"} {
+					row := map[string]any{"tenant_id": id, "user_id": "usr_1", "role": "owner", "created_at": 1, "updated_at": 1, "revision": 1}
+					if err := db.Conn(ctx).Table("members").Create(row).Error; err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const n = actsAtOnce + 7
+			for i := range n {
+				e := auditEvent("", i)
+				if i == 0 {
+					e.TenantID = "ten_b"
+				}
+				if err := db.InTx(t.Context(), func(ctx context.Context) error { return a.Note(ctx, e) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					if err := a.FileActs(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			for id, want := range map[tenant.ID]int64{"ten_a": n - 1, "ten_b": n} {
+				if h, err := a.Verify(t.Context(), id); err != nil || h.Sequence != want {
+					t.Errorf("%s: %+v, %v; want %d events", id, h, err, want)
+				}
+			}
+			var left int64
+			if err := db.Conn(t.Context()).Model(&actRow{}).Count(&left).Error; err != nil || left != 0 {
+				t.Errorf("%d acts are left, %v", left, err)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -131,5 +132,45 @@ func TestDenials_areInTheTenantsLog(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the API refuses to a key or a person, and who signs in, is in the log a few
+// seconds later, and at once when the process ends.
+func TestDenials_ofTheAPI(t *testing.T) {
+	c := testcluster.Start(t)
+	a := c.SignUp("people@example.com")
+	seen := func(action, decision, reason string) func() (bool, error) {
+		return func() (bool, error) {
+			for _, e := range trail(t, a) {
+				if e.Action == action && e.Decision == decision && e.Reason == reason && e.SourceIP == "127.0.0.1" {
+					return true, nil
+				}
+			}
+			return false, nil
+		}
+	}
+	signIn := func(password string) error {
+		return a.Do(t.Context(), "POST", "/v1/auth/sign-in", map[string]any{"email": a.Email, "password": password}, nil)
+	}
+	if signIn("not the password") == nil {
+		t.Error("let in")
+	}
+	must(t, signIn(a.Password))
+	must(t, testcluster.Eventually(t.Context(), 20*time.Second, seen("signIn", "denied", "credentials_invalid")))
+	must(t, testcluster.Eventually(t.Context(), 20*time.Second, seen("signIn", "allowed", "")))
+	must(t, testcluster.Eventually(t.Context(), 20*time.Second, seen("verifySignUp", "allowed", "")))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+"/v1/tenant", nil)
+	must(t, err)
+	req.SetBasicAuth(a.KeyID, "sls_wrong")
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong secret: %s", resp.Status)
+	}
+	c.Restart()
+	if ok, err := seen("getTenant", "denied", "key_invalid")(); !ok || err != nil {
+		t.Errorf("not in the log after the end of the process: %v", err)
 	}
 }

@@ -250,6 +250,7 @@ const (
 	stuffingTime    = 20 * time.Second
 	stuffingSources = 200
 	stuffingGoal    = 10_000
+	honestPeople    = 6 // so that each stays within the limits of an account
 )
 
 // stuffing tries passwords as fast as this machine can, from many addresses of
@@ -260,6 +261,11 @@ func stuffing(ctx context.Context, w *workplace) (_ []figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	for n := range honestPeople {
+		if _, err := testcluster.SignUp(ctx, p.URL(), p.Mails(), honestAddress(n), "Honest"); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, stuffingTime)
 	defer cancel()
 	var mu sync.Mutex
@@ -287,7 +293,7 @@ func stuffing(ctx context.Context, w *workplace) (_ []figure, err error) {
 	client := from("127.9.9.9")
 	for ctx.Err() == nil {
 		begin := time.Now()
-		status, err := signIn(ctx, client, p.URL(), "bench@example.com", testcluster.Password)
+		status, err := signIn(ctx, client, p.URL(), honestAddress(len(honest)%honestPeople), testcluster.Password)
 		if ctx.Err() != nil {
 			break
 		}
@@ -297,7 +303,7 @@ func stuffing(ctx context.Context, w *workplace) (_ []figure, err error) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(11 * time.Second / 10): // within the limits of one account
+		case <-time.After(time.Second / 4):
 		}
 	}
 	wg.Wait()
@@ -308,6 +314,8 @@ func stuffing(ctx context.Context, w *workplace) (_ []figure, err error) {
 			Note: fmt.Sprintf("%d sign-ins, %d refused, p50 %.3g ms", len(honest), refused, quantile(honest, 0.5).Seconds()*1000)},
 	}, nil
 }
+
+func honestAddress(n int) string { return fmt.Sprintf("honest%d@example.com", n) }
 
 // from is a client whose connections come from an address of the loopback
 // network.

@@ -31,7 +31,8 @@ const (
 	minPassword, maxPassword = 10, 128
 )
 
-// hasher hashes passwords, only a few at one time and fairly: see queue.
+// hasher hashes passwords, on half of the processors at most, so that a flood of
+// tries leaves the others to everybody else, and fairly: see queue.
 type hasher struct {
 	cost  PasswordCost
 	queue *queue
@@ -40,7 +41,7 @@ type hasher struct {
 }
 
 func newHasher(cost PasswordCost, done func()) *hasher {
-	h := &hasher{cost: cost, done: done, queue: newQueue(max(2, runtime.GOMAXPROCS(0)))}
+	h := &hasher{cost: cost, done: done, queue: newQueue(max(1, runtime.GOMAXPROCS(0)/2))}
 	h.dummy = h.encode(make([]byte, saltSize), make([]byte, hashSize))
 	return h
 }

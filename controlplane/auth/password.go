@@ -48,14 +48,23 @@ func newHasher(cost PasswordCost, done func()) *hasher {
 
 // hash = $argon2id$v=19$m=19456,t=2,p=1$salt$hash
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	if err := h.queue.enter(ctx); err != nil {
-		return "", err
-	}
-	defer h.queue.leave()
-	h.done()
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt)
-	return h.encode(salt, argon2.IDKey([]byte(password), salt, h.cost.Passes, h.cost.MemoryKiB, 1, hashSize)), nil
+	sum, err := h.key(ctx, password, salt, h.cost.Passes, h.cost.MemoryKiB, 1)
+	if err != nil {
+		return "", err
+	}
+	return h.encode(salt, sum), nil
+}
+
+// key is the costly part. It has the queue's slot for no longer than it works.
+func (h *hasher) key(ctx context.Context, password string, salt []byte, passes, memory uint32, threads uint8) ([]byte, error) {
+	if err := h.queue.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer h.done()
+	defer h.queue.leave()
+	return argon2.IDKey([]byte(password), salt, passes, memory, threads, hashSize), nil
 }
 
 func (h *hasher) encode(salt, sum []byte) string {
@@ -93,12 +102,10 @@ func (h *hasher) verify(ctx context.Context, stored, password string) (bool, err
 	if err != nil || len(want) != hashSize {
 		return false, errHashForm
 	}
-	if err := h.queue.enter(ctx); err != nil {
+	got, err := h.key(ctx, password, salt, passes, memory, threads)
+	if err != nil {
 		return false, err
 	}
-	defer h.queue.leave()
-	h.done()
-	got := argon2.IDKey([]byte(password), salt, passes, memory, threads, hashSize)
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 

@@ -56,12 +56,40 @@ export async function walkAccess(kit) {
   await step('events are filtered and saved as a file', async () => {
     await page.getByLabel('Operation', { exact: true }).fill('createAcl');
     await page.waitForURL('**/audit?action=createAcl');
-    await page.getByRole('cell', { name: 'sign in' }).waitFor({ state: 'detached' });
+    await page.getByRole('cell', { name: 'sign in' }).first().waitFor({ state: 'detached' });
     const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('export-audit').click()]);
     const lines = readFileSync(await file.path(), 'utf8')
       .trim()
       .split('\n');
     check(lines.length > 0 && lines.every((l) => JSON.parse(l).action === 'createAcl'), `odd file: ${lines[0]}`);
+  });
+
+  await step('refusals are counted and said in words', async () => {
+    // As the server answers once brokers have refused somebody; the fields are those of the contract.
+    await page.route(/\/v1\/audit-events(\?|$)/, async (r) => {
+      const response = await r.fetch();
+      const body = await response.json();
+      Object.assign(body.items[0], {
+        action: 'publish',
+        actor_type: 'api_key',
+        decision: 'denied',
+        reason: 'permission_denied',
+        count: 12,
+        first_at: '2026-09-01T08:00:00.000Z',
+        target_type: 'topic',
+        target_id: 'hello',
+      });
+      body.items.push({ ...body.items[0], id: 'evt_1', action: 'doSomethingNew', reason: 'odd_reason', count: 1 });
+      await r.fulfill({ response, json: body });
+    });
+    await page.goto(`${base}/audit`);
+    await page.getByText('denied 12 times').waitFor();
+    await page.getByText('The role does not allow it').waitFor();
+    await page.getByText('do something new').waitFor();
+    await kit.showsAllColumns('audit');
+    await look('audit-refusals');
+    await kit.onPhone('audit-refusals');
+    await page.unroute(/\/v1\/audit-events(\?|$)/);
   });
 
   await step('rules are filtered', async () => {

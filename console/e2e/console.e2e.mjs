@@ -462,35 +462,51 @@ async function walk(context) {
     }
   });
 
+  const everyPage = [
+    `/n/${ns}/topics`,
+    `/n/${ns}/topics/orders`,
+    `/n/${ns}/groups/hello-group`,
+    '/namespaces',
+    '/api-keys',
+    '/usage',
+    '/costs',
+    '/quotas',
+    '/account',
+    '/members',
+    '/roles',
+    '/service-accounts',
+    '/security',
+    `/n/${ns}/access`,
+    '/audit',
+    `/start?ns=${ns}`,
+  ];
+
+  async function visit(path) {
+    await page.goto(`${base}${path}`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    const loaded = path.startsWith('/start') ? page.getByTestId('snippet-text') : page.locator('#content h1');
+    await loaded.waitFor();
+    await page.waitForFunction(() => !document.querySelector('[data-testid=loading]'));
+  }
+
   await step('a phone of 390 pixels scrolls no page sideways', async () => {
     const size = page.viewportSize();
     await page.setViewportSize({ width: 390, height: 844 });
-    for (const path of [
-      `/n/${ns}/topics`,
-      `/n/${ns}/topics/orders`,
-      `/n/${ns}/groups/hello-group`,
-      '/namespaces',
-      '/api-keys',
-      '/usage',
-      '/costs',
-      '/quotas',
-      '/account',
-      '/members',
-      '/roles',
-      '/service-accounts',
-      '/security',
-      `/n/${ns}/access`,
-      '/audit',
-      `/start?ns=${ns}`,
-    ]) {
-      await page.goto(`${base}${path}`);
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      const loaded = path.startsWith('/start') ? page.getByTestId('snippet-text') : page.locator('#content h1');
-      await loaded.waitFor();
-      await page.waitForFunction(() => !document.querySelector('[data-testid=loading]'));
+    for (const path of everyPage) {
+      await visit(path);
       await fits(path);
       await look(`phone${path.replace(/\W+/g, '-')}`);
     }
+    await page.goto(`${base}/audit`);
+    const nav = page.getByRole('navigation', { name: 'Console' });
+    const menu = nav.getByRole('button', { name: 'Menu' });
+    check(!(await nav.getByRole('link', { name: 'Roles' }).isVisible()), 'the menu is open before it is asked for');
+    await menu.click();
+    await fits('menu');
+    await look('phone-menu');
+    await nav.getByRole('link', { name: 'Roles' }).click();
+    await page.waitForURL('**/roles');
+    await nav.getByRole('link', { name: 'Audit log' }).waitFor({ state: 'hidden' });
     await page.setViewportSize(size);
   });
 
@@ -532,15 +548,28 @@ async function walk(context) {
     await page.getByRole('link', { name: 'Usage' }).click();
     await page.getByTestId('usage-chart').locator('canvas').waitFor();
     await look('usage-dark');
+    for (const path of everyPage) {
+      await visit(path);
+      await look(`dark${path.replace(/\W+/g, '-')}`);
+    }
   });
 
   await step('Chinese', async () => {
+    await page.goto(`${base}/usage`);
     await page.getByTestId('language').selectOption('zh');
     await page.getByRole('heading', { name: '用量', level: 1 }).waitFor();
     check((await page.evaluate(() => document.documentElement.lang)) === 'zh-CN', 'lang is not zh-CN');
     await page.getByRole('link', { name: '主题', exact: true }).click();
     await page.getByRole('link', { name: 'orders', exact: true }).waitFor();
     await look('topics-zh');
+    for (const path of everyPage) {
+      await visit(path);
+      const headings = await page.getByRole('heading').allTextContents();
+      const foreign = headings.filter((h) => /[a-z]/.test(h) && !/\p{Script=Han}|^(orders|hello-group)/u.test(h));
+      check(foreign.length === 0, `${path} has headings that are not Chinese: ${foreign}`);
+      await look(`zh${path.replace(/\W+/g, '-')}`);
+    }
+    await page.goto(`${base}/n/${ns}/topics`);
   });
 
   await step('the language of mails is another than the one of the console', async () => {
@@ -595,6 +624,14 @@ function kit(ns, context) {
     lookAt,
     fits,
     showsAllColumns,
+    /** The page as it is now, on a phone. */
+    async onPhone(name) {
+      const size = page.viewportSize();
+      await page.setViewportSize({ width: 390, height: 844 });
+      await fits(name);
+      await look(`phone-${name}`);
+      await page.setViewportSize(size);
+    },
     email,
     password,
     mailTo,

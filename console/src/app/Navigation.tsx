@@ -1,5 +1,5 @@
-import { Link, type LinkProps, useParams } from '@tanstack/react-router';
-import { type ReactNode, useEffect, useId } from 'react';
+import { Link, type LinkProps, useLocation, useParams } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useId, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Go } from '../light/ui';
 import { lastNamespace, rememberNamespace, useMe, useNamespaces } from './data';
@@ -27,8 +27,15 @@ export function Navigation() {
   const ns = useCurrentNamespace();
   const me = useMe();
   const may = (permission: string, part?: Part) => me.data !== undefined && mayDo(me.data, permission, part);
+  const path = useLocation({ select: (l) => l.pathname });
+  const [open, setOpen] = useState(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the menu
+  useEffect(() => setOpen(false), [path]);
   return (
-    <nav className="side" aria-label={t('nav.label')}>
+    <nav className={open ? 'side open' : 'side'} aria-label={t('nav.label')}>
+      <button type="button" className="side-toggle" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {t('nav.menu')}
+      </button>
       {ns && (
         <Section title={t('nav.namespace')}>
           {may('topic:read', { ns }) && <To to="/n/$ns/topics" params={{ ns }} text={t('nav.topics')} />}
@@ -61,12 +68,12 @@ export function Navigation() {
 function Section({ title, children }: { title: string; children: ReactNode }) {
   const id = useId();
   return (
-    <>
+    <div className="side-section">
       <p className="side-title" id={id}>
         {title}
       </p>
       <ul aria-labelledby={id}>{children}</ul>
-    </>
+    </div>
   );
 }
 

@@ -11,7 +11,7 @@ import { fromLocalInput, toLocalInput } from '../localTime';
 import { type AuditSearch, compact } from '../search';
 import { Badge, Copyable, PageHead, ProblemView, Time } from '../ui';
 import { useSettled } from '../useSettled';
-import { useActionOptions, useActionText } from './audit/Action';
+import { useActionOptions, useActionText, useObjectText } from './audit/Action';
 import { Export } from './audit/Export';
 import { auditQuery } from './audit/query';
 import { usePrincipalOptions } from './roles/BindDialog';
@@ -37,6 +37,7 @@ export function Audit() {
     placeholderData: keepPreviousData,
   });
   const actionText = useActionText();
+  const objectText = useObjectText();
   const actions = useActionOptions();
   const nameOf = usePrincipalName();
   const principals = usePrincipalOptions().flatMap((g) => g.options);
@@ -114,7 +115,7 @@ export function Audit() {
             title: t('audit.target'),
             render: (_, e) => (
               <>
-                {e.target_type} {e.target_id && <Short id={e.target_id} />}
+                {objectText(e.target_type)} {e.target_id && <Short id={e.target_id} />}
               </>
             ),
           },

@@ -12,6 +12,7 @@ import { KeyToken } from './keys/KeyToken';
 import { RotateKey } from './keys/RotateKey';
 import { SecretOnce } from './keys/Secret';
 import { KeyEnd, KeyState, Operation } from './keys/show';
+import { canRotate } from './keys/values';
 
 const route = getRouteApi('/api-keys/$id');
 
@@ -60,7 +61,7 @@ function Actions({ apiKey }: { apiKey: Schemas['ApiKey'] }) {
       <MayButton may={lives} onClick={() => setOpen('edit')}>
         {t('action.edit')}
       </MayButton>
-      <MayButton may={lives && apiKey.state === 'active'} onClick={() => setOpen('rotate')}>
+      <MayButton may={lives && canRotate(apiKey)} onClick={() => setOpen('rotate')}>
         {t('keys.rotate')}
       </MayButton>
       <MayButton may={own && apiKey.state === 'active' && apiKey.scopes.length > 0} onClick={() => setOpen('token')}>

@@ -15,6 +15,7 @@ import { ReportLeak } from './keys/ReportLeak';
 import { RotateKey } from './keys/RotateKey';
 import { SecretOnce } from './keys/Secret';
 import { KeyEnd, KeyState, LastUse, ScopeSummary } from './keys/show';
+import { canRotate } from './keys/values';
 
 const route = getRouteApi('/api-keys');
 
@@ -125,7 +126,7 @@ export function Keys() {
             render: (_, k) =>
               k.state === 'revoked' || k.workload_identity_id ? null : (
                 <Space>
-                  {k.state === 'active' && (
+                  {canRotate(k) && (
                     <MayButton
                       size="small"
                       may={mayWrite}

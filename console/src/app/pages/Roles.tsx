@@ -176,6 +176,24 @@ function Bindings() {
   );
 }
 
+/** Few are shown, many are counted and shown when asked for. */
+function Permissions({ of: { permissions } }: { of: Role }) {
+  const { t } = useTranslation();
+  const words = <span className="words">{permissions.join(' ')}</span>;
+  if (permissions.length === 0) {
+    return <span className="muted">{t('roles.nothing')}</span>;
+  }
+  if (permissions.length <= 5) {
+    return words;
+  }
+  return (
+    <details>
+      <summary>{t('roles.count', { n: String(permissions.length) })}</summary>
+      {words}
+    </details>
+  );
+}
+
 type OpenRole = { what: 'create' } | { what: 'edit' | 'delete'; role: Role };
 
 function OwnRoles() {
@@ -225,12 +243,7 @@ function OwnRoles() {
               },
               {
                 title: t('roles.permits'),
-                render: (_, r) =>
-                  r.permissions.length === 0 ? (
-                    <span className="muted">{t('roles.nothing')}</span>
-                  ) : (
-                    <span className="words">{r.permissions.join(' ')}</span>
-                  ),
+                render: (_, r) => <Permissions of={r} />,
               },
               {
                 title: t('field.actions'),

@@ -11,6 +11,15 @@ export function useActionText(): (action: string) => string {
   );
 }
 
+/** What kind of object it was done to. */
+export function useObjectText(): (type: string) => string {
+  const { t, i18n } = useTranslation();
+  return (type) => {
+    const key = `audit_noun.${type.replace(/_([a-z])/g, (_, c: string) => c.toUpperCase())}` as 'audit_noun.topic';
+    return i18n.exists(key) ? t(key) : type.replaceAll('_', ' ');
+  };
+}
+
 /** The actions that a filter offers; any other can be typed. */
 export function useActionOptions(): { value: string; label: string }[] {
   const text = useActionText();

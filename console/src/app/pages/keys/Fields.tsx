@@ -80,13 +80,14 @@ export function ScopesField() {
 }
 
 /** When the key ends, at the latest at the age that the tenant allows. */
-export function ExpiryField({ maxAge, needed }: { maxAge: string | undefined; needed?: boolean }) {
+export function ExpiryField(props: { maxAge: string | undefined; needed?: boolean; label?: string }) {
   const { t } = useTranslation();
   const locale = useLocale();
+  const { maxAge, needed } = props;
   return (
     <Form.Item
       name="expires_at"
-      label={t('keys.expires')}
+      label={props.label ?? t('keys.expires')}
       extra={maxAge ? t('keys.max_age', { age: durationText(maxAge, locale) }) : t('keys.expires_hint')}
       rules={needed ? [{ required: true, message: t('form.required') }] : []}
     >

@@ -69,14 +69,6 @@ export function RotateKey(props: {
       <p>{t('keys.rotate_text')}</p>
       {problem && <ProblemView problem={problem} />}
       <Form form={form} layout="vertical" onFinish={save} initialValues={{ grace_period: '15m' }}>
-        <Form.Item
-          name="grace_period"
-          label={t('keys.grace')}
-          extra={t('keys.grace_hint')}
-          rules={[{ required: true, pattern: durationPattern, message: t('form.duration_pattern') }]}
-        >
-          <Input autoComplete="off" />
-        </Form.Item>
         <Segmented
           className="gap"
           aria-label={t('keys.grace')}
@@ -87,12 +79,20 @@ export function RotateKey(props: {
           }))}
           onChange={(o) => form.setFieldsValue({ grace_period: o })}
         />
+        <Form.Item
+          name="grace_period"
+          label={t('keys.grace')}
+          extra={t('keys.grace_hint')}
+          rules={[{ required: true, pattern: durationPattern, message: t('form.duration_pattern') }]}
+        >
+          <Input autoComplete="off" />
+        </Form.Item>
         <p role="status" data-testid="overlap">
           {overlap === undefined || overlap === 0
             ? t('keys.ends_at_once')
             : t('keys.overlap', { time: formatTime(Date.now() + overlap, locale) })}
         </p>
-        <ExpiryField maxAge={maxAge} />
+        <ExpiryField maxAge={maxAge} label={t('keys.new_expires')} />
         <SecretField />
       </Form>
     </Modal>

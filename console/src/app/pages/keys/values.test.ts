@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { broughtSecret, endOf, fromScopes, latestEnd, toCreate, toScopes, toUpdate } from './values';
+import { broughtSecret, canRotate, endOf, fromScopes, latestEnd, toCreate, toScopes, toUpdate } from './values';
 
 const now = Date.parse('2026-09-01T08:00:00.000Z');
 
@@ -54,6 +54,17 @@ describe('keys', () => {
     expect(endOf({ created_at: key.created_at, workload_identity_id: 'wid_1' }, '24h')).toBeUndefined();
     expect(latestEnd('24h', now)).toBe('2026-09-02T08:00:00.000Z');
     expect(latestEnd(undefined, now)).toBeUndefined();
+  });
+});
+
+describe('a rotation', () => {
+  it('is for keys that live and have no successor', () => {
+    expect(canRotate({ state: 'active' })).toBe(true);
+    expect(canRotate({ state: 'disabled' })).toBe(true);
+    expect(canRotate({ state: 'expired' })).toBe(false);
+    expect(canRotate({ state: 'revoked' })).toBe(false);
+    expect(canRotate({ state: 'active', replaced_by_key_id: 'slk_1' })).toBe(false);
+    expect(canRotate({ state: 'active', workload_identity_id: 'wid_1' })).toBe(false);
   });
 });
 

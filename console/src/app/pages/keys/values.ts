@@ -90,5 +90,12 @@ export function endOf(
   return key.expires_at ? { at: key.expires_at, by: 'key' } : undefined;
 }
 
+/** Whether a key can be rotated: one that lives, and has no successor yet. */
+export function canRotate(
+  key: Pick<Schemas['ApiKey'], 'state' | 'replaced_by_key_id' | 'workload_identity_id'>,
+): boolean {
+  return (key.state === 'active' || key.state === 'disabled') && !key.replaced_by_key_id && !key.workload_identity_id;
+}
+
 /** What a secret of one's own looks like; how hard it is to guess, the server tells. */
 export const broughtSecret = /^(?!sls_)[A-Za-z0-9_+/=.-]{32,128}$/;

@@ -57,6 +57,27 @@ export async function walkAccount(kit) {
     await inConsole();
   });
 
+  await step('a risky act is proved with the security key', async () => {
+    await page.goto(`${base}/account`);
+    await page.getByTestId('codes-left').waitFor();
+    const refused = (r) => r.fulfill({ status: 403, json: { code: 'step_up_required' } });
+    await page.route('**/actions/renew-recovery-codes', refused, { times: 1 });
+    await page.getByRole('button', { name: 'Make new recovery codes' }).click();
+    const ask = page.getByRole('dialog', { name: 'Is it still you?' });
+    await ask.getByLabel('Password', { exact: true }).fill(kit.password);
+    await ask.getByRole('button', { name: 'Go on' }).click();
+    await ask.getByTestId('use-security-key').waitFor();
+    await look('step-up-security-key');
+    await keys.absent();
+    await ask.getByTestId('use-security-key').click();
+    await ask.getByText('No security key answered').waitFor();
+    await keys.present();
+    await ask.getByTestId('use-security-key').click();
+    await ask.waitFor({ state: 'hidden' });
+    await page.getByTestId('recovery-codes').waitFor();
+    await page.getByTestId('codes-stored').click();
+  });
+
   await step('the mail address is changed, and changed back by the link in the mail', async () => {
     await page.goto(`${base}/account`);
     await page.getByRole('button', { name: 'Change the mail address' }).click();

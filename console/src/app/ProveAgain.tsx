@@ -2,23 +2,18 @@ import { useNavigate } from '@tanstack/react-router';
 import { Button, Form, Input, Modal } from 'antd';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { useTranslation } from 'react-i18next';
-import { api, got, onEnrolmentRequired, stepUp } from '../api/client';
+import { api, got, onEnrolmentRequired, type Schemas, stepUp } from '../api/client';
 import { secondFactor } from '../api/mfa';
 import { asProblem } from '../api/problem';
-import type { components } from '../api/schema';
 import { goToProvider } from '../lib/sso';
-import { askSecurityKey, securityKeysWork } from '../lib/webauthn';
 import { useMe } from './data';
+import { SecurityKeyButton } from './SecurityKeyButton';
 import { ProblemView } from './ui';
 import { useSave } from './useSave';
-
-type Challenge = components['schemas']['MfaAwaited'];
 
 interface Proof {
   password: string;
   code?: string;
-  /** What a security key is asked, when that is to prove it. */
-  challenge?: Challenge;
 }
 
 /** Asks for the password, and the second factor where there is one, when the server wants a fresh proof. */
@@ -27,17 +22,18 @@ export function ProveAgain() {
   const open = useSyncExternalStore(stepUp.subscribe, () => stepUp.open);
   const me = useMe();
   const [form] = Form.useForm<Proof>();
-  const [wantsCode, setWantsCode] = useState(false);
-  const [challenge, setChallenge] = useState<Challenge>();
+  // What the account's second factors are, once the password was right and the server wants one of them.
+  const [awaited, setAwaited] = useState<Schemas['MfaAwaited']>();
   const { busy, problem, save, reset } = useSave<Proof>(form, async (v) => {
     try {
-      await got(api.POST('/v1/auth/step-up', { body: { password: v.password, ...(await factorOf(v)) } }));
+      await got(
+        api.POST('/v1/auth/step-up', {
+          body: { password: v.password, ...(v.code ? secondFactor(v.code) : {}) },
+        }),
+      );
     } catch (err) {
-      const asked = asProblem(err).code === 'mfa_code_required' && !wantsCode;
-      if (asked || v.challenge) {
-        await ask(); // a key answers each challenge once
-      }
-      if (asked) {
+      if (asProblem(err).code === 'mfa_code_required' && !awaited) {
+        await challenge();
         return;
       }
       throw err;
@@ -45,24 +41,26 @@ export function ProveAgain() {
     end(true);
   });
 
-  async function ask() {
-    setWantsCode(true);
-    setChallenge(undefined);
-    if (securityKeysWork()) {
-      setChallenge(await got(api.POST('/v1/auth/step-up/challenge')));
-    }
+  async function challenge() {
+    setAwaited(await got(api.POST('/v1/auth/step-up/challenge')));
   }
 
-  async function byKey() {
-    const { password } = await form.validateFields(['password']);
-    await save({ password, challenge });
+  async function byKey({ mfa_token }: Schemas['MfaAwaited'], credential: string) {
+    const password: string = form.getFieldValue('password') ?? '';
+    try {
+      await got(api.POST('/v1/auth/step-up', { body: { password, mfa_token, credential } }));
+    } catch (err) {
+      // An answer is for one try.
+      await challenge();
+      throw err;
+    }
+    end(true);
   }
 
   function end(proved: boolean) {
     form.resetFields();
     reset();
-    setWantsCode(false);
-    setChallenge(undefined);
+    setAwaited(undefined);
     stepUp.answer(proved);
   }
 
@@ -96,28 +94,21 @@ export function ProveAgain() {
         <Form.Item name="password" label={t('form.password')} rules={[{ required: true, message: t('form.required') }]}>
           <Input type="password" autoComplete="current-password" maxLength={128} autoFocus />
         </Form.Item>
-        {challenge?.webauthn_options && (
-          <p>
-            <Button loading={busy} onClick={() => void byKey()}>
-              {t('webauthn.use')}
-            </Button>
-          </p>
-        )}
-        {wantsCode && (
-          <Form.Item name="code" label={t('sign_in.code')} rules={[{ required: true, message: t('form.required') }]}>
-            <Input autoComplete="one-time-code" maxLength={40} autoFocus />
+        {awaited && (
+          <Form.Item
+            name="code"
+            label={awaited.methods.includes('totp') ? t('sign_in.code') : t('sign_in.recovery_code')}
+            rules={[{ required: true, message: t('form.required') }]}
+          >
+            <Input autoComplete="one-time-code" maxLength={40} autoFocus={!awaited.webauthn_options} />
           </Form.Item>
         )}
       </Form>
+      {awaited?.webauthn_options && (
+        <SecurityKeyButton options={awaited.webauthn_options} onAnswer={(credential) => byKey(awaited, credential)} />
+      )}
     </Modal>
   );
-}
-
-async function factorOf({ code, challenge }: Proof) {
-  if (challenge?.webauthn_options) {
-    return { mfa_token: challenge.mfa_token, credential: await askSecurityKey(challenge.webauthn_options) };
-  }
-  return code ? secondFactor(code) : {};
 }
 
 /** Leads whoever lacks the second factor that their tenant asks for to the place where they add one. */

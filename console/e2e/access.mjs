@@ -20,7 +20,7 @@ export async function walkAccess(kit) {
   });
 
   await step('the tester names the rule that decides', async () => {
-    await page.getByLabel('API key', { exact: true }).click();
+    await page.getByLabel('API key', { exact: true }).fill('First key');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await page.getByLabel('Name', { exact: true }).fill('hello');
@@ -84,7 +84,7 @@ export async function walkAccess(kit) {
     });
     await page.goto(`${base}/audit`);
     await page.getByText('denied 12 times').waitFor();
-    await page.getByText('The role does not allow it').waitFor();
+    await page.getByText('The role does not allow it').first().waitFor();
     await page.getByText('do something new').waitFor();
     await kit.showsAllColumns('audit');
     await look('audit-refusals');

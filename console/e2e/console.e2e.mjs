@@ -628,6 +628,10 @@ function kit(ns, context) {
     async onPhone(name) {
       const size = page.viewportSize();
       await page.setViewportSize({ width: 390, height: 844 });
+      // What depends on the width is drawn again a moment later; what still sticks out then is told by fits.
+      await page
+        .waitForFunction(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth)
+        .catch(() => undefined);
       await fits(name);
       await look(`phone-${name}`);
       await page.setViewportSize(size);

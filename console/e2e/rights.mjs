@@ -125,6 +125,7 @@ export async function walkRoles(kit) {
   const dialog = page.getByRole('dialog');
   const mate = kit.email.replace('@', '-mate@');
   let other;
+  const denied = [];
 
   await step('a role of one’s own is made', async () => {
     await page.goto(`${base}/account`);
@@ -151,6 +152,7 @@ export async function walkRoles(kit) {
     await page.getByRole('row', { name: new RegExp(mate) }).waitFor();
     const link = await kit.mailTo(mate, /\/invitations\/accept\?token=[\w-]+/);
     other = await kit.newPage();
+    other.on('response', (r) => r.status() === 403 && denied.push(new URL(r.url()).pathname));
     await other.goto(`${base}${link}`);
     await other.getByLabel('Your name', { exact: true }).fill('Mate');
     await other.getByLabel('Choose a password', { exact: true }).fill(`${kit.password} too`);
@@ -158,6 +160,8 @@ export async function walkRoles(kit) {
     await other.getByTestId('account-menu').waitFor();
     const entries = await other.getByRole('navigation', { name: 'Console' }).getByRole('link').allTextContents();
     check(entries.join() === 'Account,First message', `without a role the menu offers ${entries}`);
+    await other.waitForURL('**/account');
+    check(denied.length === 0, `the console asks for what is refused: ${denied}`);
     await kit.lookAt(other, 'without-role');
   });
 
@@ -204,6 +208,7 @@ export async function walkRoles(kit) {
     await kit.lookAt(other, 'bound');
     await other.goto(`${base}/account`);
     await other.getByText('order keeper').or(other.getByText('orders*')).first().waitFor();
+    check(denied.length === 0, `the console asks for what is refused: ${denied}`);
   });
 
   await step('the role is taken away, and then deleted', async () => {

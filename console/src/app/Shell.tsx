@@ -8,7 +8,7 @@ import { leave } from '../lib/leave';
 import { go } from '../lib/location';
 import { useDark } from '../lib/theme';
 import { LanguageSelect, Mark, ThemeSelect } from '../light/ui';
-import { useMe, useNamespaces } from './data';
+import { useMay, useMe, useNamespaces } from './data';
 import { Navigation, useCurrentNamespace } from './Navigation';
 import { ProveAgain, useEnrolment } from './ProveAgain';
 import { Reauthenticate } from './Reauthenticate';
@@ -94,6 +94,10 @@ function NamespaceSwitch() {
   const navigate = useNavigate();
   const all = useNamespaces();
   const current = useCurrentNamespace();
+  const sees = useMay('namespace:read');
+  if (!sees) {
+    return null;
+  }
   return (
     <Select
       aria-label={t('nav.namespace')}

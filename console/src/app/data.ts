@@ -67,6 +67,7 @@ export function useTenant(): UseQueryResult<Schemas['Tenant']> {
 export function useNamespaces(): UseQueryResult<Schemas['Namespace'][]> {
   return useQuery({
     queryKey: ['namespaces', 'all'],
+    enabled: useMay('namespace:read'),
     queryFn: ({ signal }) =>
       allPages((page_token) =>
         got(api.GET('/v1/namespaces', { params: { query: { page_size: 200, page_token } }, signal })),

@@ -57,9 +57,11 @@ export function Navigation() {
       </Section>
       <Section title={t('nav.you')}>
         <To to="/account" text={t('nav.account')} />
-        <li>
-          <Go to={ns ? `/start?ns=${ns}` : '/start'}>{t('nav.start')}</Go>
-        </li>
+        {ns && may('message:write', { ns }) && (
+          <li>
+            <Go to={`/start?ns=${ns}`}>{t('nav.start')}</Go>
+          </li>
+        )}
       </Section>
     </nav>
   );

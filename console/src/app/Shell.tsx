@@ -42,7 +42,16 @@ export function Shell() {
           borderRadius: 8,
           motion: !calm.matches,
         },
+        components: {
+          Tabs: {
+            itemSelectedColor: dark ? '#73aef4' : '#0958d9',
+            itemActiveColor: dark ? '#9cc6f8' : '#0747b0',
+            itemHoverColor: dark ? '#9cc6f8' : '#0747b0',
+          },
+        },
       }}
+      // A blank between two Chinese signs of a button is no part of its name, and would make it another one.
+      button={{ autoInsertSpace: false }}
     >
       <AntApp className="shell">
         <button type="button" className="skip" onClick={() => document.getElementById('content')?.focus()}>
@@ -118,13 +127,15 @@ function AccountMenu() {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const me = useMe();
+  const ns = useCurrentNamespace();
+  const sends = useMay('message:write', { ns }) && ns !== undefined;
   return (
     <Dropdown
       trigger={['click']}
       menu={{
         items: [
           { key: 'account', label: t('nav.account') },
-          { key: 'start', label: t('nav.start') },
+          ...(sends ? [{ key: 'start', label: t('nav.start') }] : []),
           { type: 'divider' },
           { key: 'leave', label: t('nav.sign_out') },
         ],
@@ -132,7 +143,7 @@ function AccountMenu() {
           if (key === 'account') {
             void navigate({ to: '/account' });
           } else if (key === 'start') {
-            go('/start');
+            go(`/start?ns=${ns}`);
           } else {
             void leave();
           }

@@ -39,20 +39,22 @@ export function Quotas() {
       <Outcome query={tenant} isEmpty={(d) => d.length === 0} empty={<Nothing text={t('quotas.empty')} />}>
         {(items) => <Bars items={items} />}
       </Outcome>
-      <h2>{t('quotas.namespace')}</h2>
-      <div className="filters">
-        <Select
-          aria-label={t('nav.namespace')}
-          className="filter wide"
-          value={ns}
-          options={namespaces.data?.map((n) => ({ value: n.id, label: `${n.name} (${n.id})` }))}
-          onChange={setChosen}
-        />
-      </div>
       {ns && (
-        <Outcome query={namespace} isEmpty={(d) => d.length === 0} empty={<Nothing text={t('quotas.empty')} />}>
-          {(items) => <Bars items={items} />}
-        </Outcome>
+        <>
+          <h2>{t('quotas.namespace')}</h2>
+          <div className="filters">
+            <Select
+              aria-label={t('nav.namespace')}
+              className="filter wide"
+              value={ns}
+              options={namespaces.data?.map((n) => ({ value: n.id, label: `${n.name} (${n.id})` }))}
+              onChange={setChosen}
+            />
+          </div>
+          <Outcome query={namespace} isEmpty={(d) => d.length === 0} empty={<Nothing text={t('quotas.empty')} />}>
+            {(items) => <Bars items={items} />}
+          </Outcome>
+        </>
       )}
     </>
   );

@@ -216,8 +216,10 @@ func TestSigningKeys_rotateUnderLoad(t *testing.T) {
 		}
 		here := netip.MustParseAddr("127.0.0.1")
 		var wg sync.WaitGroup
-		passed, stop, refused := make(chan struct{}, 4), make(chan struct{}), make(chan error, 4)
-		for i := range 4 {
+		var passed [4]chan struct{}
+		stop, refused := make(chan struct{}), make(chan error, len(passed))
+		for i := range passed {
+			passed[i] = make(chan struct{})
 			wg.Go(func() {
 				for {
 					token, err := services[i%2].Exchange(ctx, key.Id, key.Secret, auth.AudienceControl, here)
@@ -231,7 +233,7 @@ func TestSigningKeys_rotateUnderLoad(t *testing.T) {
 						return
 					}
 					select {
-					case passed <- struct{}{}:
+					case passed[i] <- struct{}{}:
 					case <-stop:
 						return
 					}
@@ -242,9 +244,11 @@ func TestSigningKeys_rotateUnderLoad(t *testing.T) {
 		check(t, err)
 		const rotations = 8
 		for i := range rotations {
-			for range 3 * cap(passed) { // some between any two rotations, and some during each
+			// Each some times between any two rotations, so that no token lives over
+			// two jumps of the clock, and some during each.
+			for n := range 3 * len(passed) {
 				select {
-				case <-passed:
+				case <-passed[n%len(passed)]:
 				case err := <-refused:
 					t.Fatal(err)
 				}

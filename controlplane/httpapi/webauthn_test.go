@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"crypto/ecdsa"
+	"crypto/x509"
 	"net/http"
 	"slices"
 	"testing"
@@ -29,7 +31,19 @@ type securityKey struct {
 }
 
 func (s *system) newKey() *securityKey {
-	return &securityKey{s: s, at: site, Authenticator: virtualwebauthn.NewAuthenticator(), Credential: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+	k := &securityKey{s: s, at: site, Authenticator: virtualwebauthn.NewAuthenticator()}
+	for {
+		k.Credential = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		der, err := x509.ParsePKCS8PrivateKey(k.Key.Data)
+		check(s.t, err)
+		public, err := der.(*ecdsa.PrivateKey).PublicKey.Bytes()
+		check(s.t, err)
+		// The library leaves zeros in front of a coordinate out, which no real key
+		// does: one in 128 would be refused.
+		if public[1] != 0 && public[33] != 0 {
+			return k
+		}
+	}
 }
 
 // register begins a registration and returns what the browser makes of it.

@@ -25,8 +25,9 @@ import (
 // The length counts what follows it, and is authenticated together with the
 // eight bytes in front of the file. A change is the JSON of loggedChange. Those
 // whose revision the snapshot has are passed over; the rest follow each other by
-// base and revision. A record that is torn or damaged ends the log: a process
-// that died while it wrote one had not answered yet.
+// base and revision. A record that is torn ends the log: a process that died
+// while it wrote one had not answered yet. One that is damaged and has others
+// behind it makes the policy unreadable.
 const (
 	logName      = "policy.log"
 	logMagic     = "SLPOLOG\x01"
@@ -37,7 +38,8 @@ const (
 
 var (
 	errLogGap     = errors.New("changes of the policy are missing")
-	errLogDamaged = errors.New("policy log is torn or damaged")
+	errLogDamaged = errors.New("policy log is damaged")
+	errLogTorn    = errors.New("the last change in the policy log is cut off")
 )
 
 type loggedChange struct {
@@ -211,6 +213,9 @@ func (f *file) replay(state *savedState) error {
 	defer c.mu.Unlock()
 	for at := len(logMagic); at < len(raw); {
 		change, n, err := f.openRecord(raw[at:])
+		if errors.Is(err, errLogDamaged) && at+n == len(raw) {
+			err = errLogTorn
+		}
 		if err != nil {
 			return fmt.Errorf("%s at byte %d: %w", path, at, err)
 		}
@@ -230,23 +235,24 @@ func (f *file) replay(state *savedState) error {
 	return nil
 }
 
-// openRecord reads the first record of raw and tells how many bytes it has.
+// openRecord reads the first record of raw and tells how many bytes it has, also
+// when it is damaged.
 func (f *file) openRecord(raw []byte) (loggedChange, int, error) {
 	var change loggedChange
 	if len(raw) < logLength {
-		return change, 0, errLogDamaged
+		return change, len(raw), errLogDamaged
 	}
 	n := int(binary.BigEndian.Uint32(raw))
 	if n > logMaxRecord || n > len(raw)-logLength || n < f.aead.NonceSize() {
-		return change, 0, errLogDamaged
+		return change, len(raw), errLogDamaged
 	}
 	sealed := raw[logLength : logLength+n]
 	plain, err := f.aead.Open(nil, sealed[:f.aead.NonceSize()], sealed[f.aead.NonceSize():], append([]byte(logMagic), raw[:logLength]...))
 	if err != nil {
-		return change, 0, errLogDamaged
+		return change, logLength + n, errLogDamaged
 	}
 	if err := json.Unmarshal(plain, &change); err != nil {
-		return change, 0, fmt.Errorf("%w: %w", errLogDamaged, err)
+		return change, logLength + n, fmt.Errorf("%w: %w", errLogDamaged, err)
 	}
 	return change, logLength + n, nil
 }

@@ -68,10 +68,37 @@ func TestChanges_tornAtEveryByte(t *testing.T) {
 		for intact < changes && at >= ends[intact+1] {
 			intact++
 		}
-		check(fmt.Sprint("byte ", at, " flipped"), raw, intact)
+		if intact == changes-1 { // as if it had not been written whole
+			check(fmt.Sprint("byte ", at, " flipped"), raw, intact)
+			continue
+		}
+		// What was in force behind it is unknown: nobody is let in.
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.reopen()
+		if inLength := at < ends[intact]+logLength; f.Revision() != 0 && !(inLength && f.Revision() == uint64(1+intact)) {
+			t.Fatalf("byte %d flipped: revision %d", at, f.Revision())
+		}
 	}
 	if now, err := os.ReadFile(filepath.Join(f.dir, fileName)); err != nil || string(now) != string(snapshot) {
 		t.Errorf("a change wrote the snapshot anew (%v)", err)
+	}
+
+	// A pushed policy is kept, also one of a revision that the damaged files had.
+	whole[len(logMagic)+logLength] ^= 1
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.reopen()
+	if f.Revision() != 0 {
+		t.Fatalf("damaged: revision %d", f.Revision())
+	}
+	f.apply(1)
+	f.delta(1, 2, &Delta{DropKeys: []string{"none"}})
+	f.reopen()
+	if f.Revision() != 2 {
+		t.Errorf("after a new policy: revision %d", f.Revision())
 	}
 }
 

@@ -77,7 +77,7 @@ func Open(cfg Config) (*Engine, error) {
 	e.system = &Principal{engine: e, id: SystemKeyID, secret: cfg.SystemSecret, system: true}
 	state, err := e.file.load()
 	if err != nil {
-		cfg.Logger.Error("policy on disk cannot be read in whole; going on with what can be, waiting for a new one", "err", err)
+		cfg.Logger.Error("policy on disk cannot be read in whole; waiting for a new one", "in_force", state != nil, "err", err)
 	}
 	if e.denials.waiting, err = loadDenials(cfg.Dir, cfg.SystemSecret); err != nil {
 		cfg.Logger.Error("what an earlier process denied is not told", "err", err)

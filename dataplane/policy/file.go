@@ -21,9 +21,10 @@ import (
 //
 // The eight bytes in front are authenticated as additional data. It is
 // replaced by rename; the file before stays as policy.bin.bak and is read when
-// policy.bin cannot be. An unknown version is refused, never guessed: a binary
-// that finds one waits for the control plane to push the policy again. What
-// changed since is in policy.log; see changes.go.
+// a crash left no policy.bin. A file that is damaged or of an unknown version is
+// refused, never guessed, and no older one stands in for it, which may let in who
+// was revoked since: everybody is refused until the control plane has pushed the
+// policy again. What changed since is in policy.log; see changes.go.
 const (
 	fileName    = "policy.bin"
 	fileMagic   = "SLPOLIC"
@@ -67,30 +68,31 @@ func newFile(dir string, key []byte) (*file, error) {
 	return &file{dir: dir, aead: aead}, nil
 }
 
-// load returns nil without an error when there is no file yet. With an error it
-// returns what can be read.
+// load returns nil without an error when there is no file yet. An error with a
+// state says that the last change was cut off; without one, that changes are
+// missing which were in force.
 func (f *file) load() (*savedState, error) {
 	state, err := f.loadSnapshot()
-	if state == nil {
+	if state != nil && err == nil {
+		err = f.replay(state)
+	}
+	if err != nil && !errors.Is(err, errLogTorn) {
+		f.saved, f.changes.whole, f.changes.records = 0, 0, nil // nobody else has the file yet
 		return nil, err
 	}
-	return state, errors.Join(err, f.replay(state))
+	return state, err
 }
 
 func (f *file) loadSnapshot() (*savedState, error) {
 	path := filepath.Join(f.dir, fileName)
 	state, err := f.read(path)
-	if err == nil {
-		return state, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		state, err = f.read(path + ".bak")
 	}
-	previous, previousErr := f.read(path + ".bak")
-	if previousErr == nil {
-		return previous, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) && errors.Is(previousErr, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return nil, err
+	return state, err
 }
 
 func (f *file) read(path string) (*savedState, error) {

@@ -36,6 +36,9 @@ func (s *server) StartSso(gc context.Context, r StartSsoRequestObject) (StartSso
 	if (in.Email == "") == (in.TenantID == "") {
 		return nil, errs.Field("email", "give the mail address or the tenant_id, and not both")
 	}
+	if err := s.mayTry(ctx, c, "sso", in.Email); err != nil { // it can make us call the provider
+		return nil, err
+	}
 	st, err := s.d.Federation.Begin(ctx, in)
 	if err != nil {
 		return nil, err

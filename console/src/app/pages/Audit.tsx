@@ -11,9 +11,9 @@ import { fromLocalInput, toLocalInput } from '../localTime';
 import { type AuditSearch, compact } from '../search';
 import { Badge, Copyable, PageHead, ProblemView, Time } from '../ui';
 import { useSettled } from '../useSettled';
-import { useActionOptions, useActionText, useObjectText } from './audit/Action';
 import { Export } from './audit/Export';
 import { auditQuery } from './audit/query';
+import { useActionOptions, useActionText, useObjectText } from './audit/texts';
 import { usePrincipalOptions } from './roles/BindDialog';
 
 const route = getRouteApi('/audit');

@@ -95,7 +95,7 @@ func (s *server) judge(ctx context.Context, tenantID, namespaceID tenant.ID, f t
 type accessor struct {
 	out      api.Accessor
 	ask      catalog.AccessQuestion
-	networks []netip.Prefix               // that the key is for; none: all
+	networks []netip.Prefix               // that the key and its scopes are for; none: all
 	role     func(tenant.Permission) bool // whether a role allows an operation
 }
 
@@ -189,9 +189,13 @@ func (s *server) accessors(ctx context.Context, tenantID, namespaceID tenant.ID,
 			if err != nil {
 				return nil, err
 			}
+			networks := slices.Clone(k.AllowedCIDRs)
+			for _, scope := range k.Scopes {
+				networks = append(networks, scope.CIDRs...)
+			}
 			out = append(out, accessor{
 				out: api.Accessor{Id: k.ID, Kind: api.AccessorAPIKey, Name: k.Name, OwnerId: k.OwnerID},
-				ask: catalog.AccessQuestion{Key: k, State: state, Now: now}, networks: k.AllowedCIDRs, role: func(tenant.Permission) bool { return false },
+				ask: catalog.AccessQuestion{Key: k, State: state, Now: now}, networks: networks, role: func(tenant.Permission) bool { return false },
 			})
 		}
 	}

@@ -118,6 +118,9 @@ func TestAccess_whoCanTouch(t *testing.T) {
 		_, err := p.sdk.DeleteApiKeyWithResponse(ctx, p.ApiKey.Id, nil)
 		check(t, err)
 		sends, reads, away := add("sends", nil, scope("pay*", "PUB")), add("reads", nil, scope("other", "SUB")), add("away", &[]string{"10.1.0.0/16"}, scope("pay*", "PUB"))
+		part := scope("pay*", "PUB")
+		part.Cidrs = &[]string{"198.51.100.64/26"}
+		near := add("near", &[]string{"198.51.100.0/24"}, part)
 		add("none", nil, scope("other", "PUB"))
 		off := add("off", nil, scope("pay*", "PUB"))
 		_, err = apiclient.OK(p.sdk.UpdateApiKeyWithResponse(ctx, off, nil, api.ApiKeyUpdate{Disabled: ptr(true)}))
@@ -146,7 +149,7 @@ func TestAccess_whoCanTouch(t *testing.T) {
 					break
 				}
 			}
-			want := map[string]string{sends: "PUB:scope ", reads: "SUB:rule ", p.userID(s): "PUB:role SUB:role DESCRIBE:role "}
+			want := map[string]string{sends: "PUB:scope ", near: "PUB:scope ", reads: "SUB:rule ", p.userID(s): "PUB:role SUB:role DESCRIBE:role "}
 			for id, ops := range want {
 				if got[id] != ops {
 					t.Errorf("pages of %d: %s may %q, want %q", size, id, got[id], ops)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -15,7 +16,8 @@ const (
 	recently = 750 * time.Millisecond
 
 	// renewAfter is the age from which an answer is found out anew beside those
-	// who still use it, so that a steady reader never waits.
+	// who still use it, so that a steady reader never waits; for each answer it is
+	// up to a quarter less, at random, so that not all are found out at once.
 	renewAfter = recently * 4 / 5
 
 	// maxRecent bounds the memory of recent; then all of it is forgotten.
@@ -41,6 +43,7 @@ type recent struct {
 type answer struct {
 	value   any
 	asked   time.Time // zero: there is no value yet
+	renew   time.Time // from when it is found out anew
 	finding *finding  // nil: nobody is finding out
 }
 
@@ -101,12 +104,11 @@ func (r *recent) get(f [sha256.Size]byte, find func() (any, error)) (any, *findi
 		a = &answer{}
 		r.known[f] = a
 	}
-	age := now.Sub(a.asked)
-	if a.finding == nil && age > renewAfter {
+	if a.finding == nil && now.After(a.renew) {
 		a.finding = &finding{asked: now, done: make(chan struct{})}
 		go r.find(f, a, a.finding, find)
 	}
-	if age <= recently {
+	if now.Sub(a.asked) <= recently {
 		return a.value, nil
 	}
 	return nil, a.finding
@@ -118,6 +120,7 @@ func (r *recent) find(f [sha256.Size]byte, a *answer, fl *finding, find func() (
 	defer r.mu.Unlock()
 	close(fl.done)
 	a.value, a.asked, a.finding = fl.value, fl.asked, nil
+	a.renew = fl.asked.Add(renewAfter - rand.N(renewAfter/4))
 	if fl.err != nil && r.known[f] == a {
 		delete(r.known, f)
 	}

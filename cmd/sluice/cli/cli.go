@@ -114,6 +114,9 @@ func (a *app) command(use, short string, args cobra.PositionalArgs, run func(ctx
 			if err := args(c, given); err != nil {
 				return a.dress(usage(err.Error(), "Usage: "+c.UseLine()))
 			}
+			if err := c.ValidateRequiredFlags(); err != nil {
+				return a.dress(usage(err.Error(), "See: "+c.CommandPath()+" --help"))
+			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, given []string) error {

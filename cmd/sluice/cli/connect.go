@@ -197,6 +197,11 @@ func (a *app) ns(ctx context.Context) (string, error) {
 	}
 	size := int32(2)
 	page, err := apiclient.OK(c.ListNamespacesWithResponse(ctx, &api.ListNamespacesParams{PageSize: &size}))
+	if apiclient.Is(err, "permission_denied") {
+		if id := boundTo(ctx, c); id != "" {
+			return id, nil
+		}
+	}
 	if err != nil {
 		return "", doing("find the namespace", err)
 	}
@@ -210,6 +215,25 @@ func (a *app) ns(ctx context.Context) (string, error) {
 		"To keep one: sluice context create NAME --namespace ID.")
 }
 
+// boundTo is the one namespace that role bindings give the caller a part of, or
+// nothing. Who may read a topic of it may not always read the namespace.
+func boundTo(ctx context.Context, c *apiclient.SDK) string {
+	me, err := apiclient.OK(c.GetMeWithResponse(ctx))
+	if err != nil {
+		return ""
+	}
+	found := ""
+	for _, b := range me.Bindings {
+		switch id := deref(b.Scope.NamespaceId); {
+		case found == "":
+			found = id
+		case id != "" && id != found:
+			return ""
+		}
+	}
+	return found
+}
+
 // findNamespace takes an id or a name.
 func (a *app) findNamespace(ctx context.Context, given string) (string, error) {
 	c, err := a.client(ctx)
@@ -220,6 +244,9 @@ func (a *app) findNamespace(ctx context.Context, given string) (string, error) {
 		n, err := apiclient.OK(c.GetNamespaceWithResponse(ctx, given))
 		if err == nil {
 			return n.Id, nil
+		}
+		if apiclient.Is(err, "permission_denied") {
+			return given, nil // an id, most likely: who may read a topic of it may not always read the namespace
 		}
 		if !apiclient.NotFound(err) {
 			return "", doing("find namespace "+given, err)

@@ -128,7 +128,9 @@ func (a *app) explain(e *Error) {
 		if problem.Field != nil {
 			e.Field = *problem.Field
 		}
-		e.Exit, e.Fix = exitOf(problem), fixOf(problem)
+		if e.Exit = exitOf(problem); e.Fix == "" {
+			e.Fix = fixOf(problem)
+		}
 	case errors.Is(e.cause, context.DeadlineExceeded), errors.As(e.cause, &network) && network.Timeout():
 		e.Exit, e.Why = exitTimedOut, "no answer in time"
 		e.Fix = "Try again; check the endpoint with: sluice context show"
@@ -191,6 +193,16 @@ func fixOf(p *apiclient.Error) string {
 		return fmt.Sprintf("Try again in %d s.%s", *p.RetryAfter, page)
 	case p.Code == "already_exists":
 		return "Choose another name, or say --if-not-exists." + page
+	case p.Code == "key_without_role":
+		return "Make one that has: sluice key create NAME --control-role developer, signed in with: sluice login." + page
+	case p.Code == "permission_denied":
+		return "Ask an owner or admin of the tenant; sluice whoami shows what you may." + page
+	case p.Code == "key_age":
+		return "Say --expires, a time or a length within that age." + page
+	case p.Code == "domain_not_verified":
+		return "Add that record, then look again with --wait=10m." + page
+	case p.Code == "sso_not_ready":
+		return "Make one with: sluice sso create, then: sluice sso verify-domain PROVIDER DOMAIN." + page
 	case p.Code == "deletion_protected":
 		return "Turn the protection off first: update it with --deletion-protection=false." + page
 	case p.Problem.Status == http.StatusPreconditionFailed:

@@ -86,6 +86,9 @@ func (a *app) invitationCreate() *cobra.Command {
 				i, err = apiclient.OK(c.GetInvitationWithResponse(ctx, id))
 			}
 		}
+		if apiclient.Is(err, "already_exists") {
+			return &Error{What: "could not invite " + args[0], Fix: "Send it again with: sluice invitation resend " + args[0] + ", or say --if-not-exists.", cause: err}
+		}
 		return changed(a, invitationView, "invite "+args[0], i, err, "")
 	})
 	c.Example = `  sluice invitation create ada@example.com --role developer --language zh`

@@ -163,7 +163,7 @@ func accountsAndRoles(t *testing.T, s *shell) {
 	s.must("role", "unbind", binding["id"].(string), "--yes", "--if-exists")
 	s.must("role", "delete", "support", "--yes")
 	invited := s.id("invitation", "create", "Grace@acme.example", "--role", "none")
-	s.ends(exitRefused, cmd("invitation create grace@acme.example"), "--if-not-exists")
+	s.ends(exitRefused, cmd("invitation create grace@acme.example"), "sluice invitation resend grace@acme.example", "--if-not-exists", "Request: ")
 	if got := s.id("invitation", "create", "grace@acme.example", "--if-not-exists"); got != invited {
 		t.Errorf("got invitation %s, want %s", got, invited)
 	}
@@ -357,7 +357,7 @@ func tenants(t *testing.T, s *shell) {
 
 func singleSignOn(t *testing.T, s *shell, dns *testcluster.DNS) {
 	s.ends(exitUsage, cmd("sso enforce --yes"), "verified domain")
-	s.ends(exitUsage, cmd("sso create staff"), "required flag")
+	s.ends(exitUsage, cmd("sso create staff"), "required flag", "sluice sso create --help")
 	s.stdin = "client-secret-1\n"
 	create := cmd("sso create staff --issuer https://login.example.com --client-id sluice --client-secret-file - --domain Acme.example.com --domain acme.example.org")
 	s.must(append(create, "--dry-run")...)
@@ -432,6 +432,27 @@ func TestSystem_refusalsNameTheNextStep(t *testing.T) {
 	s.must("tenant", "security", "set", "--mfa-required", "--yes")
 	s.ends(exitRefused, cmd("topic list"), "add a second factor under your account")
 	s.must("session", "list")
+}
+
+// Somebody with a binding to topics alone may not read the namespace, and need
+// not: neither to name it nor to leave it out.
+func TestSystem_bindingToTopicsAlone(t *testing.T) {
+	c := testcluster.Start(t)
+	ada := c.SignUp("ada@acme.example")
+	s := person(t, c.URL(), ada)
+	s.must("service-account", "create", "reader")
+	s.must("role", "create", "looks", "--permission", "topic:read,message:read")
+	s.must("role", "bind", "reader", "looks", "--topics", "hel*")
+	s.must("send", "hello", "hi")
+	key := s.object("key", "create", "reader", "--owner", "reader", "--no-scope", "--control-role", "viewer")
+	r := at(t, c.URL())
+	r.env = map[string]string{envEndpoint: c.URL(), envClientID: key["id"].(string), envClientSecret: key["secret"].(string)}
+	for _, args := range [][]string{cmd("topic get hello"), cmd("topic get hello --namespace " + ada.NamespaceID), cmd("topic list")} {
+		r.must(args...)
+	}
+	r.ends(exitRefused, cmd("namespace get "+ada.NamespaceID), "Ask an owner or admin")
+	s.must("role", "bind", "reader", "viewer", "--whole-tenant")
+	r.must(cmd("namespace get " + ada.NamespaceID)...)
 }
 
 // A second factor that is typed ends the sign-in; one that only a browser can

@@ -197,7 +197,10 @@ func (a *app) signInMFA(ctx context.Context, c *apiclient.SDK, l login, email st
 		if err != nil {
 			return err
 		}
-		if code, err = a.ask(prompt, "Give --code."); err != nil {
+		if !a.InTerminal {
+			return usage("this account has a second factor, and there is no terminal to ask on", "Give --code, or sign in with an API key: --key-id ID --key-secret-file FILE.")
+		}
+		if code, err = a.ask(prompt, ""); err != nil {
 			return err
 		}
 	}

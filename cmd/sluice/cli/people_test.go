@@ -109,7 +109,7 @@ func TestGolden_tenantSecurity(t *testing.T) {
 	s.must("tenant", "security", "get")
 	s.must("tenant", "security", "set", "--mfa-required", "--max-key-age", "2160h", "--dry-run")
 	s.must("tenant", "security", "set", "--mfa-required", "--max-key-age", "2160h", "--yes")
-	s.must("tenant", "security", "set", "--sso-required", "-o", "json")
+	s.must("tenant", "security", "set", "--sso-required", "-o", "json", "--yes")
 	s.must("tenant", "security", "set", "--mfa-required=false", "--max-key-age", "never")
 	s.must("tenant", "security", "get", "-o", "name")
 	s.terminal = false

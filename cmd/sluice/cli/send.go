@@ -77,8 +77,8 @@ func (a *app) sendCommand() *cobra.Command {
 	f.StringArrayVar(&s.keys, "key", nil, "key to find the message by; may be repeated")
 	f.StringVar(&s.tag, "tag", "", "tag for subscriptions")
 	f.StringToStringVar(&s.properties, "property", nil, "property as name=value; may be repeated")
-	f.StringVar(&s.group, "message-group", "", "message group, for FIFO topics")
-	f.StringVar(&s.deliver, "deliver", "", "when to deliver, as a time or from now on (10m), for DELAY topics")
+	f.StringVar(&s.group, "message-group", "", "message group, for FIFO topics, which are not delivered yet")
+	f.StringVar(&s.deliver, "deliver", "", "when to deliver, as a time or from now on (10m), for DELAY topics, which are not delivered yet")
 	f.Int32Var(&s.queue, "queue", 0, "queue (default: the server chooses)")
 	return a.writes(c)
 }

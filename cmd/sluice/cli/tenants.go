@@ -215,6 +215,16 @@ func (a *app) securitySet() *cobra.Command {
 			return nothingToChange(cmd)
 		}
 		body := api.TenantSecurityUpdate{MfaRequired: given(f, "mfa-required", mfa), SsoRequired: given(f, "sso-required", sso)}
+		if mfa {
+			if err := a.confirm("Demand a second factor? Who has none, you too, can do nothing here until they add one at the console. Go on?"); err != nil {
+				return err
+			}
+		}
+		if sso {
+			if err := a.confirm("Demand single sign-on? Sessions that began with a password end, but those of owners."); err != nil {
+				return err
+			}
+		}
 		switch {
 		case f.Changed("max-key-age") && age == never:
 			body.MaxKeyAge = nullable.NewNullNullable[string]()

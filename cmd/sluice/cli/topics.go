@@ -99,10 +99,14 @@ func (a *app) topicCreate() *cobra.Command {
 		if err != nil {
 			return doing("create topic "+args[0], err)
 		}
-		return a.shownTopic(ctx, started, created, fmt.Sprintf("Next: sluice send %s \"hello\"", created.Name))
+		hint := fmt.Sprintf("Next: sluice send %s \"hello\"", created.Name)
+		if created.Type != api.NORMAL {
+			hint = fmt.Sprintf("Messages of type %s are not delivered yet: sending to it is refused.", created.Type)
+		}
+		return a.shownTopic(ctx, started, created, hint)
 	})
 	t.add(c.Flags())
-	c.Flags().StringVar(&t.kind, "type", "NORMAL", "which messages it is for: NORMAL, FIFO, DELAY or TRANSACTION")
+	c.Flags().StringVar(&t.kind, "type", "NORMAL", "which messages it is for: NORMAL; FIFO, DELAY and TRANSACTION are not delivered yet")
 	c.Flags().BoolVar(&lenient, "if-not-exists", false, "show the one that exists instead of failing")
 	return a.reaches(c)
 }

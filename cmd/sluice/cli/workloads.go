@@ -107,7 +107,11 @@ func (a *app) workloadCreate() *cobra.Command {
 		if lenient && apiclient.Is(err, "already_exists") {
 			v, err = a.workload(ctx, args[0])
 		}
-		return changed(a, workloadView, "create workload identity "+args[0], v, err, "Next, where the program runs: sluice workload-identity exchange "+v.Id+" --token-file FILE")
+		audience := ""
+		if v.ControlRole == nil {
+			audience = " --for data"
+		}
+		return changed(a, workloadView, "create workload identity "+args[0], v, err, "Next, where the program runs: sluice workload-identity exchange "+v.Id+" --token-file FILE"+audience)
 	})
 	c.Example = `  sluice workload-identity create deploy --service-account ci --issuer https://token.actions.githubusercontent.com \
     --audience https://sluice.example.com --subject 'repo:acme/checkout:*' --condition ref=refs/heads/main --no-scope --control-role developer`
@@ -161,6 +165,9 @@ var tokenView = view[api.AccessToken]{name: func(t api.AccessToken) string { ret
 func (a *app) workloadExchange() *cobra.Command {
 	var file, audience string
 	c := a.command("exchange IDENTITY_ID", "Exchange a token of the issuer for a short one of ours; no sign-in is needed", cobra.ExactArgs(1), func(ctx context.Context, _ *cobra.Command, args []string) error {
+		if !strings.HasPrefix(args[0], "wid_") {
+			return usage(args[0]+" is no id of a workload identity", "Give the id, which begins with wid_: sluice workload-identity list shows it. Names are known to who is signed in only.")
+		}
 		p, err := a.resolve()
 		if err != nil {
 			return err

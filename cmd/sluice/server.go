@@ -52,7 +52,9 @@ func configured(cmd *cobra.Command) func() (*standalone.Config, error) {
 
 func serverCommand(role standalone.Role, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: string(role), Short: short, Args: cobra.NoArgs}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see: %s --help", err, c.CommandPath())}
+	})
 	load := configured(cmd)
 	check := cmd.Flags().Bool("check-config", false, "check the settings, print all problems, and exit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

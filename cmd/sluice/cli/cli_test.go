@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -157,6 +160,18 @@ func TestSession_isRenewed(t *testing.T) {
 	text, _ = os.ReadFile(path)
 	if !strings.Contains(string(text), "refresh-2") {
 		t.Errorf("the new refresh token was not kept:\n%s", text)
+	}
+}
+
+// Nobody sits before a command that is silent for long.
+func TestPause_saysThatItWaits(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for d, want := range map[time.Duration]string{900 * time.Millisecond: "", 2 * time.Second: "The server does not answer, or asks to wait: trying again in 2s.\n"} {
+		var stderr bytes.Buffer
+		if err := (&app{IO: IO{Err: &stderr}}).pause(ctx, d); err == nil || stderr.String() != want {
+			t.Errorf("a pause of %s: got %v and %q, want %q", d, err, stderr.String(), want)
+		}
 	}
 }
 

@@ -115,9 +115,24 @@ func (a *app) client(ctx context.Context) (*apiclient.SDK, error) {
 	return a.sdk, err
 }
 
+// pause waits before a request is tried again, and says so when it is for long.
+func (a *app) pause(ctx context.Context, d time.Duration) error {
+	if d >= time.Second {
+		a.hint("The server does not answer, or asks to wait: trying again in %s.", d.Round(time.Second))
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // connect returns the API with the credential of p, if it has one.
 func (a *app) connect(p profile) (*apiclient.SDK, error) {
-	cfg := apiclient.Config{Endpoint: p.Endpoint, UserAgent: "sluice-cli", HTTP: a.HTTP}
+	cfg := apiclient.Config{Endpoint: p.Endpoint, UserAgent: "sluice-cli", HTTP: a.HTTP, Pause: a.pause}
 	if p.KeyID != "" {
 		cfg.KeyID, cfg.KeySecret = p.KeyID, p.secret.KeySecret
 	} else {

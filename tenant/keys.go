@@ -212,7 +212,11 @@ func (s *Service) RotateKey(ctx context.Context, tenantID, id ID, in KeyRotate, 
 		fresh.LastUse = KeyUse{}
 		fresh.ExpiresAt, fresh.Status, fresh.Hint = in.ExpiresAt, Status{Phase: PhasePending}, ""
 		fresh.CreatedAt, fresh.UpdatedAt, fresh.Revision = now, now, 1
-		if fresh.ExpiresAt == nil {
+		if in.ExpiresAt == nil && old.ExpiresAt != nil {
+			end := now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+			fresh.ExpiresAt = &end
+		}
+		if in.ExpiresAt == nil {
 			fresh.ExpiresAt = fresh.Ends()
 		}
 		if in.Secret != "" {

@@ -1291,12 +1291,16 @@ type ClientInterface interface {
 
 	// UpdateTenantWithBody Change the tenant
 	//
+	// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithBody(ctx context.Context, params *UpdateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateTenant Change the tenant
+	//
+	// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4270,6 +4274,8 @@ func (c *Client) GetTenant(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // UpdateTenantWithBody Change the tenant
 //
+// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
@@ -4286,6 +4292,8 @@ func (c *Client) UpdateTenantWithBody(ctx context.Context, params *UpdateTenantP
 }
 
 // UpdateTenant Change the tenant
+//
+// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14844,12 +14852,16 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTenantWithBodyWithResponse Change the tenant
 	//
+	// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
 	UpdateTenantWithBodyWithResponse(ctx context.Context, params *UpdateTenantParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateTenantResponse, error)
 
 	// UpdateTenantWithResponse Change the tenant
+	//
+	// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23610,6 +23622,8 @@ func (c *ClientWithResponses) GetTenantWithResponse(ctx context.Context, reqEdit
 
 // UpdateTenantWithBodyWithResponse Change the tenant
 //
+// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /v1/tenant (the `UpdateTenant` operationId).
@@ -23622,6 +23636,8 @@ func (c *ClientWithResponses) UpdateTenantWithBodyWithResponse(ctx context.Conte
 }
 
 // UpdateTenantWithResponse Change the tenant
+//
+// A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

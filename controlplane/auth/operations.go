@@ -118,11 +118,11 @@ var operations = []Operation{
 	{ID: "deleteWorkloadIdentity", Permission: "service_account:write", StepUp: true},
 
 	{ID: "listApiKeys", Permission: "key:read"},
-	{ID: "createApiKey", Permission: "key:write"},
+	{ID: "createApiKey", Permission: "key:write", StepUp: true},
 	{ID: "getApiKey", Permission: "key:read"},
 	{ID: "updateApiKey", Permission: "key:write"},
 	{ID: "deleteApiKey", Permission: "key:write"},
-	{ID: "rotateApiKey", Permission: "key:write"},
+	{ID: "rotateApiKey", Permission: "key:write", StepUp: true},
 	{ID: "revokeApiKey", Permission: "key:write"},
 	{ID: "createKeyToken", Permission: PermissionSelf, StepUp: true, Session: true},
 	{ID: "reportLeak", Permission: PermissionPublic},

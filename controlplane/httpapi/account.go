@@ -125,6 +125,11 @@ func (s *server) UpdateTenant(gc context.Context, r UpdateTenantRequestObject) (
 	if err != nil {
 		return nil, err
 	}
+	if r.Body.Security != nil {
+		if err := s.d.Auth.Fresh(ctx, c.principal); err != nil {
+			return nil, err
+		}
+	}
 	t, err := write(ctx, s, c, r.Params.DryRun, func(ctx context.Context) (api.Tenant, error) {
 		c.touches("tenant", c.tenantID(), "")
 		if isTrue(security.SSORequired) {

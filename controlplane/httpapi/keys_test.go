@@ -329,3 +329,31 @@ func TestAPIKey_lastUse(t *testing.T) {
 		}
 	})
 }
+
+// A key that was to end is not followed by one that never does.
+func TestAPIKey_rotationKeepsTheLength(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		end := s.clock.now().Add(90 * 24 * time.Hour)
+		k, err := apiclient.Created(p.sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", ExpiresAt: ptr(at(end)), ControlRole: ptr(api.ControlRole("viewer"))}))
+		check(t, err)
+		s.clock.add(10 * time.Minute)
+		next, err := apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, k.Id, nil, api.ApiKeyRotate{}))
+		check(t, err)
+		if next.ExpiresAt == nil || !next.ExpiresAt.Equal(end.Add(10*time.Minute)) {
+			t.Errorf("the new key ends at %v, want %v", next.ExpiresAt, end.Add(10*time.Minute))
+		}
+		other := end.Add(time.Hour)
+		last, err := apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, next.Id, nil, api.ApiKeyRotate{ExpiresAt: ptr(at(other))}))
+		check(t, err)
+		if last.ExpiresAt == nil || !last.ExpiresAt.Equal(other) {
+			t.Errorf("the new key ends at %v, want what was asked for", last.ExpiresAt)
+		}
+		endless, err := apiclient.Created(p.sdk.RotateApiKeyWithResponse(ctx, p.ApiKey.Id, nil, api.ApiKeyRotate{}))
+		check(t, err)
+		if endless.ExpiresAt != nil {
+			t.Errorf("a key without an end is followed by one that ends at %v", endless.ExpiresAt)
+		}
+	})
+}

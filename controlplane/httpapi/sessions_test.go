@@ -182,3 +182,25 @@ func TestStepUp_everyMarkedOperation(t *testing.T) {
 		walk(false)
 	})
 }
+
+// A session whose proof is old gives nobody standing access, by no way round: a
+// key with a role could do all that asks the person for a proof.
+func TestStepUp_noWayAround(t *testing.T) {
+	each(t, func(t *testing.T, s *system) {
+		p := s.signUp("ada@example.com")
+		ctx := t.Context()
+		s.clock.add(16 * time.Minute)
+		ses, err := s.refresh(p)
+		check(t, err)
+		sdk, err := apiclient.New(apiclient.Config{Endpoint: s.server.URL, Token: ses.AccessToken, MaxRetries: -1})
+		check(t, err)
+		_, err = apiclient.Created(sdk.CreateApiKeyWithResponse(ctx, nil, api.ApiKeyCreate{Name: "k", ControlRole: ptr(api.ControlRole("admin"))}))
+		wantProblem(t, err, http.StatusForbidden, "step_up_required")
+		_, err = apiclient.Created(sdk.RotateApiKeyWithResponse(ctx, p.ApiKey.Id, nil, api.ApiKeyRotate{}))
+		wantProblem(t, err, http.StatusForbidden, "step_up_required")
+		_, err = apiclient.OK(sdk.UpdateTenantWithResponse(ctx, nil, api.TenantUpdate{Security: &api.TenantSecurityUpdate{MfaRequired: ptr(false)}}))
+		wantProblem(t, err, http.StatusForbidden, "step_up_required")
+		_, err = apiclient.OK(sdk.UpdateTenantWithResponse(ctx, nil, api.TenantUpdate{Name: ptr("Other")}))
+		check(t, err)
+	})
+}

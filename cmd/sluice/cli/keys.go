@@ -304,7 +304,7 @@ func (a *app) keyRotate() *cobra.Command {
 	})
 	c.Example = `  sluice key rotate slk_7Qm2XvN4kPz9Rt3Lc8Wd --grace-period 24h -o json`
 	c.Flags().StringVar(&grace, "grace-period", "0s", "how long the old key goes on working, at most 168h")
-	c.Flags().StringVar(&expires, "expires", "", "end of the new key, as a time or from now on (default: none, or as long as the tenant allows; not that of the old key)")
+	c.Flags().StringVar(&expires, "expires", "", "end of the new key, as a time or from now on (default: as long as the old key was given, at most what the tenant allows)")
 	c.Flags().StringVar(&secretFile, "secret-file", "", "bring a secret of your own: the file that holds it, or - for standard input")
 	return a.reaches(c)
 }

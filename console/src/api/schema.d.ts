@@ -655,7 +655,10 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Change the tenant */
+        /**
+         * Change the tenant
+         * @description A change of `security` asks a person for a fresh proof of who they are, as `x-step-up` does.
+         */
         patch: operations["updateTenant"];
         trace?: never;
     };
@@ -4008,7 +4011,7 @@ export interface components {
             disabled?: boolean;
         };
         /**
-         * @description `grace_period`: how long the old key goes on working, at most 168h; default `0s`. `expires_at`: end of the new key; left out: none, or the end of the age that the tenant allows.
+         * @description `grace_period`: how long the old key goes on working, at most 168h; default `0s`. `expires_at`: end of the new key; left out: it lives as long as the old one was given, without an end if that had none, and no longer than the tenant allows.
          * @example {
          *       "grace_period": "15m"
          *     }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicemq/sluice/internal/testcluster"
 )
@@ -37,6 +38,12 @@ func TestAudit_exportIsVerifiedAnywhere(t *testing.T) {
 		}
 		return out.String(), nil
 	}
+	// What a person did is filed a few seconds later, here the sign-up: nothing is
+	// on its way then.
+	must(t, testcluster.Eventually(ctx, time.Minute, func() (bool, error) {
+		listed, err := sluice("audit", "list", "--action", "verifySignUp", "-o", "json")
+		return strings.Contains(listed, `"action": "verifySignUp"`), err
+	}))
 	verified, err := sluice("audit", "verify", "-o", "table")
 	must(t, err)
 	export, err := sluice("audit", "export")

@@ -105,15 +105,12 @@ func (s *Service) SignInMFA(ctx context.Context, token string, proof Proof, dev 
 	}
 	var g Grant
 	err = s.d.Store.InTx(ctx, func(ctx context.Context) error {
-		if err := s.meet(ctx, c, d, proof, dev.Site, errBadProof); err != nil {
+		u, err := s.meet(ctx, c, d, proof, dev.Site)
+		if err != nil {
 			return err
 		}
 		if d.Reopens {
-			g, err = s.reopen(ctx, c.UserID, dev)
-			return err
-		}
-		u, err := s.d.Store.User(ctx, c.UserID)
-		if err != nil {
+			g, err = s.reopen(ctx, u.ID, dev)
 			return err
 		}
 		g, err = s.enter(ctx, u, dev)
@@ -163,28 +160,28 @@ func (s *Service) tryChallenge(ctx context.Context, token string, stepUp tenant.
 	})
 }
 
-// meet checks a proof against a challenge and uses that up, in the transaction
-// of ctx; wrong is the error for one that does not fit.
-func (s *Service) meet(ctx context.Context, c Challenge, d challengeData, proof Proof, site Site, wrong error) error {
+// meet checks a proof against a challenge, uses that up, and returns whose it
+// was, in the transaction of ctx.
+func (s *Service) meet(ctx context.Context, c Challenge, d challengeData, proof Proof, site Site) (User, error) {
 	u, err := s.d.Store.User(ctx, c.UserID)
 	switch {
 	case err != nil:
-		return err
+		return u, err
 	case !bytes.Equal(d.Password, passwordMark(u)): // it began with another one
-		return errBadChallenge
+		return u, errBadChallenge
 	case proof.Assertion != "":
 		err = s.proveByKey(ctx, c.UserID, d, proof.Assertion, site)
 	default:
-		err = s.prove(ctx, c.UserID, proof, wrong)
+		err = s.prove(ctx, c.UserID, proof, errBadProof)
 	}
 	if err != nil {
-		return err
+		return u, err
 	}
 	done, err := s.d.Store.DeleteChallenge(ctx, c.ID)
 	if err == nil && !done {
 		err = errBadChallenge
 	}
-	return err
+	return u, err
 }
 
 // prove checks a second factor of a user in the transaction of ctx; wrong is

@@ -149,7 +149,8 @@ func (s *Service) StepUp(ctx context.Context, p *Principal, password, token stri
 			return err
 		}
 		if proof.Assertion != "" {
-			err = refusedPerson(p.ID, inStepUp(s.meet(ctx, c, d, proof, site, errWrongFactorCode)))
+			_, err = s.meet(ctx, c, d, proof, site)
+			err = refusedPerson(p.ID, inStepUp(err))
 		} else {
 			err = s.proveOwn(ctx, p, proof)
 		}

@@ -45,8 +45,8 @@ return {1, math.floor((gap * burst - (after - now)) / gap), 0, after - now}
 `)
 
 // Take takes one from the rate of a key. Without Redis, or with one that is its
-// own, the process counts by itself. Redis is not asked again about a key that it refused until there is
-// something to take, so that a flood costs it little.
+// own, the process counts by itself. Redis is not asked again about a key that
+// it refused until there is something to take, so that a flood costs it little.
 func (c *Cache) Take(ctx context.Context, key string, r Rate) Decision {
 	if r.PerSecond <= 0 || r.Burst <= 0 {
 		return Decision{Allowed: true}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -92,48 +91,6 @@ func (s *Store) recover(clean bool) error {
 			v.confirm = r.last
 		}
 	})
-}
-
-// loadQueues opens all queues of the folder.
-func (r *recovery) loadQueues() error {
-	s := r.s
-	topics, err := s.fs.ReadDir(s.path("consumequeue"))
-	if err != nil {
-		return err
-	}
-	s.queuesMu.Lock()
-	defer s.queuesMu.Unlock()
-	for _, topic := range topics {
-		if !topic.Dir {
-			continue
-		}
-		ids, err := s.fs.ReadDir(s.path("consumequeue", topic.Name))
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			var n int64
-			n, err = strconv.ParseInt(id.Name, 10, 32)
-			if !id.Dir || err != nil || n < 0 {
-				continue
-			}
-			_, err = s.openQueueLocked(topic.Name, int32(n))
-			if errors.Is(err, queuelog.ErrDamaged) {
-				s.log.Error("consume queue is built anew", "err", err)
-				if err := s.fs.RemoveAll(s.queueDir(topic.Name, int32(n))); err != nil {
-					return err
-				}
-				var q *queue
-				if q, err = s.openQueueLocked(topic.Name, int32(n)); err == nil {
-					r.rebuild[q] = true
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // newestEntry returns the record that the newest queue entry points to; false

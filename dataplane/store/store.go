@@ -74,20 +74,6 @@ type Store struct {
 	reads   sync.Pool // of *readBuffers
 }
 
-// queue is one queue of a topic.
-type queue struct {
-	topic string
-	id    int32
-	log   *queuelog.Queue
-	seq   commitlog.Sequence
-	dirty bool // has units that are not in a file; owned by the dispatcher
-
-	seen struct { // the first unit, as saveQueueStates last saw it; owned by it
-		known       bool
-		low, offset int64
-	}
-}
-
 // Open locks a store folder, repairs it and loads it. The folder is made if it
 // is missing. Errors: all that Config.Validate finds; ErrLocked.
 func Open(cfg Config, deps Deps) (*Store, error) {
@@ -276,56 +262,3 @@ func (s *Store) OnArrival(f func(Arrival)) { s.arrival.Store(&f) }
 
 // Dispatched is the commit log offset up to which messages can be read.
 func (s *Store) Dispatched() int64 { return s.dispatched.Load() }
-
-// findQueue returns a queue, or nil.
-func (s *Store) findQueue(topic string, id int32) *queue {
-	s.queuesMu.RLock()
-	defer s.queuesMu.RUnlock()
-	return s.queues[topic][id]
-}
-
-// makeQueue returns a queue, empty if it is new.
-func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
-	if q := s.findQueue(topic, id); q != nil {
-		return q, nil
-	}
-	s.queuesMu.Lock()
-	defer s.queuesMu.Unlock()
-	if q := s.queues[topic][id]; q != nil {
-		return q, nil
-	}
-	return s.openQueueLocked(topic, id)
-}
-
-// openQueueLocked loads a queue into the table.
-func (s *Store) openQueueLocked(topic string, id int32) (*queue, error) {
-	log, err := queuelog.Open(s.queueCfg, s.queueDir(topic, id))
-	if err != nil {
-		return nil, err
-	}
-	q := &queue{topic: topic, id: id, log: log}
-	_, next := log.Range()
-	q.seq.Set(next)
-	if s.queues[topic] == nil {
-		s.queues[topic] = map[int32]*queue{}
-	}
-	s.queues[topic][id] = q
-	return q, nil
-}
-
-func (s *Store) queueDir(topic string, id int32) string {
-	return s.path("consumequeue", topic, strconv.Itoa(int(id)))
-}
-
-// allQueues returns the queues of this moment.
-func (s *Store) allQueues() []*queue {
-	s.queuesMu.RLock()
-	defer s.queuesMu.RUnlock()
-	var all []*queue
-	for _, t := range s.queues {
-		for _, q := range t {
-			all = append(all, q)
-		}
-	}
-	return all
-}

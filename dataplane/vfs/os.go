@@ -19,10 +19,15 @@ type osFS struct{}
 
 type osFile struct{ f *os.File }
 
-// noSpace adds ErrNoSpace to errors that mean it.
-func noSpace(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) {
+// osError adds to an error the one of ours that it means.
+func osError(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return fmt.Errorf("%w: %w", ErrTooManyFiles, err)
 	}
 	return err
 }
@@ -30,7 +35,7 @@ func noSpace(err error) error {
 func openFile(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o640)
 	if err != nil {
-		return nil, noSpace(err)
+		return nil, osError(err)
 	}
 	return osFile{f}, nil
 }
@@ -41,12 +46,12 @@ func (osFS) Create(name string) (File, error) {
 	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
-func (osFS) MkdirAll(name string) error { return noSpace(os.MkdirAll(name, 0o750)) }
+func (osFS) MkdirAll(name string) error { return osError(os.MkdirAll(name, 0o750)) }
 
 func (osFS) ReadDir(name string) ([]Info, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
-		return nil, err
+		return nil, osError(err)
 	}
 	infos := make([]Info, 0, len(entries))
 	for _, e := range entries {
@@ -74,16 +79,16 @@ func (osFS) Stat(name string) (Info, error) {
 	return osInfo(fi), nil
 }
 
-func (osFS) Rename(oldName, newName string) error { return noSpace(os.Rename(oldName, newName)) }
-func (osFS) Remove(name string) error             { return os.Remove(name) }
-func (osFS) RemoveAll(name string) error          { return os.RemoveAll(name) }
+func (osFS) Rename(oldName, newName string) error { return osError(os.Rename(oldName, newName)) }
+func (osFS) Remove(name string) error             { return osError(os.Remove(name)) }
+func (osFS) RemoveAll(name string) error          { return osError(os.RemoveAll(name)) }
 
 func (osFS) SyncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
-		return err
+		return osError(err)
 	}
-	return noSpace(errors.Join(d.Sync(), d.Close()))
+	return osError(errors.Join(d.Sync(), d.Close()))
 }
 
 func (osFS) Space(name string) (Space, error) {
@@ -99,11 +104,11 @@ func (f osFile) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, 
 
 func (f osFile) WriteAt(b []byte, off int64) (int, error) {
 	n, err := f.f.WriteAt(b, off)
-	return n, noSpace(err)
+	return n, osError(err)
 }
 
-func (f osFile) Truncate(size int64) error { return noSpace(f.f.Truncate(size)) }
-func (f osFile) Sync() error               { return noSpace(f.f.Sync()) }
+func (f osFile) Truncate(size int64) error { return osError(f.f.Truncate(size)) }
+func (f osFile) Sync() error               { return osError(f.f.Sync()) }
 func (f osFile) Close() error              { return f.f.Close() }
 
 func (f osFile) Size() (int64, error) {
@@ -142,7 +147,7 @@ func (osFS) Lock(name string, content []byte) (io.Closer, error) {
 	}
 	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, noSpace(err)
+		return nil, osError(err)
 	}
 	lk := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: 0, Len: 1}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &lk); err != nil {
@@ -153,7 +158,7 @@ func (osFS) Lock(name string, content []byte) (io.Closer, error) {
 		return nil, &os.PathError{Op: "lock", Path: abs, Err: err}
 	}
 	// The content is for people; on a full disk the lock is what counts.
-	if _, err := f.WriteAt(content, 0); err != nil && !errors.Is(noSpace(err), ErrNoSpace) {
+	if _, err := f.WriteAt(content, 0); err != nil && !errors.Is(osError(err), ErrNoSpace) {
 		f.Close()
 		return nil, err
 	}

@@ -25,6 +25,14 @@ var ErrLocked = errors.New("locked by another process")
 // the quota or file-size limit is reached".
 var ErrNoSpace = errors.New("no space left")
 
+// ErrReadOnly is in the chain of every error that means "nothing can be
+// written here, to any file".
+var ErrReadOnly = errors.New("read-only file system")
+
+// ErrTooManyFiles is in the chain of every error that means "the limit of open
+// files of the process or the machine is reached".
+var ErrTooManyFiles = errors.New("too many open files")
+
 // FS is a tree of files. Names use the separator of the operating system.
 // Missing names give errors for which errors.Is(err, fs.ErrNotExist) holds.
 type FS interface {

@@ -66,6 +66,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(serverCommands()...)
+	cmd.AddCommand(storeCommand())
 	cmd.AddCommand(cli.Commands(cli.System())...)
 	cmd.AddCommand(&cobra.Command{
 		Use: "version", Short: "print the version", Args: cobra.NoArgs,

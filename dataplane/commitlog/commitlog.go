@@ -46,7 +46,7 @@ type Log struct {
 	cfg  Config
 	deps Deps
 
-	segs        atomic.Pointer[[]*segment] // sorted, gapless, never changed in place
+	segs        atomic.Pointer[[]*segment] // sorted, gapless, never changed in place; the first and the last are no holes
 	written     atomic.Int64               // end of what can be read
 	writtenTime atomic.Int64               // store time of the last record in front of written
 	flushed     atomic.Int64               // end of what is synced
@@ -201,9 +201,11 @@ func (l *Log) SegmentEnd(off int64) int64 { return off - off%l.cfg.SegmentBytes 
 // Bases returns the first offsets of all files, oldest first.
 func (l *Log) Bases() []int64 {
 	segs := *l.segs.Load()
-	bases := make([]int64, len(segs))
-	for i, s := range segs {
-		bases[i] = s.base
+	bases := make([]int64, 0, len(segs))
+	for _, s := range segs {
+		if !s.hole() {
+			bases = append(bases, s.base)
+		}
 	}
 	return bases
 }

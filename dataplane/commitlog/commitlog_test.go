@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -415,10 +416,9 @@ func TestExpire_byAgeAndNeverTheLast(t *testing.T) {
 
 func TestOpen_refusesWrongFiles(t *testing.T) {
 	for name, sizes := range map[string]map[int64]int{
-		"gap":            {0: segmentBytes, 2 * segmentBytes: segmentBytes},
+		"far away":       {0: segmentBytes, (maxHoles + 2) * segmentBytes: segmentBytes},
 		"too long":       {0: segmentBytes + 1},
 		"not a multiple": {100: segmentBytes},
-		"short middle":   {0: 100, segmentBytes: segmentBytes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem(nil)
@@ -432,6 +432,89 @@ func TestOpen_refusesWrongFiles(t *testing.T) {
 			}
 			if _, err := Open(Config{Dir: "/log", SegmentBytes: segmentBytes}, testDeps(mem)); err == nil {
 				t.Fatal("opened")
+			}
+		})
+	}
+}
+
+// A file that is missing or cut in the middle takes its own records with it
+// and no others, whatever the checkpoint says of a missing one.
+func TestOpen_fencesALostFile(t *testing.T) {
+	for _, lost := range []string{"missing", "empty", "short"} {
+		t.Run(lost, func(t *testing.T) {
+			mem := vfs.NewMem(nil)
+			now := time.UnixMilli(1000)
+			deps := testDeps(mem)
+			deps.Now = func() time.Time { now = now.Add(time.Second); return now }
+			cfg := Config{Dir: "/log", SegmentBytes: segmentBytes, FlushInterval: time.Hour}
+			l, err := Open(cfg, deps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Recover(Recovery{}); err != nil {
+				t.Fatal(err)
+			}
+			l.Start()
+			var seq Sequence
+			for range 60 {
+				mustAppend(t, l, request(&seq, 1, 300))
+			}
+			offs, _ := readAll(t, l)
+			if bases := l.Bases(); len(bases) < 4 {
+				t.Fatalf("only %d files", len(bases))
+			}
+			flushed := l.writtenTime.Load()
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("/log/%020d", segmentBytes)
+			f, err := mem.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch lost {
+			case "missing":
+				flushed, err = 0, mem.Remove(name)
+			case "empty":
+				err = f.Truncate(0)
+			case "short":
+				err = f.Truncate(700)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l, err = Open(cfg, deps); err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var got []int64
+			r, err := l.Recover(Recovery{FlushedTime: flushed, Visit: func(off int64, _ *message.Fields, _ []byte) error { got = append(got, off); return nil }})
+			if err != nil || len(r.Damaged) != 1 || r.Damaged[0].To != 2*segmentBytes {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			from := r.Damaged[0].From
+			want := slices.DeleteFunc(slices.Clone(offs), func(off int64) bool { return off >= from && off < 2*segmentBytes })
+			if !slices.Equal(got, want) || len(want) == len(offs) {
+				t.Fatalf("got %v, want %v", got, want)
+			}
+			l.Start()
+			mustAppend(t, l, request(&seq, 1, 300))
+			var b [8]byte
+			if err := l.ReadAt(b[:], segmentBytes+800); lost == "missing" && !errors.Is(err, ErrNotFound) {
+				t.Errorf("read of the missing file: %v", err)
+			}
+			if err := l.ReadAt(b[:], want[len(want)-1]); err != nil {
+				t.Error(err)
+			}
+			for n := 0; ; n++ {
+				if ok, err := l.DropOldest(l.Written()); err != nil {
+					t.Fatal(err)
+				} else if !ok {
+					break
+				}
+				if first, _ := l.Range(); lost == "missing" && first == segmentBytes {
+					t.Error("the log begins with a missing file")
+				}
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func (l *Log) flush() error {
 
 func (l *Log) syncRange(from, end int64) error {
 	for _, s := range *l.segs.Load() {
-		if s.end() <= from || s.base >= end || !s.acquire() {
+		if s.hole() || s.end() <= from || s.base >= end || !s.acquire() {
 			continue
 		}
 		err := s.file.Sync()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 )
@@ -64,7 +65,13 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 			return out, fmt.Errorf("recover: %w", err)
 		}
 		if errors.Is(err, message.ErrCorrupt) {
-			if next, ok := l.skipDamage(off, limit, out.LastTime, r.FlushedTime); ok {
+			next, ok := l.skipDamage(off, limit, out.LastTime, r.FlushedTime)
+			if !ok && errors.Is(err, errMissing) {
+				// No crash leaves a gap between files: names become durable one
+				// after the other, and cut takes them away from the end.
+				next, ok = l.resync(off, limit, math.MaxInt64)
+			}
+			if ok {
 				out.Damaged = append(out.Damaged, Range{off, next})
 				l.deps.Logger.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)
 				s.Reset(next, limit)
@@ -107,6 +114,9 @@ func (l *Log) cut(out *Recovered, clean bool) error {
 		keep--
 	}
 	for i := len(segs) - 1; i >= keep; i-- {
+		if segs[i].hole() {
+			continue
+		}
 		if f, err := l.Peek(segs[i].base); err == nil {
 			out.Cut = true
 			l.deps.Logger.Warn("commit log file behind the end is removed", "file", segs[i].name, "storeTime", f.StoreTimestamp)
@@ -115,8 +125,8 @@ func (l *Log) cut(out *Recovered, clean bool) error {
 		if err := l.deps.FS.Remove(segs[i].name); err != nil {
 			return err
 		}
-	}
-	if keep < len(segs) {
+		// One by one: a gap would look like a lost file, and bring back what
+		// stands behind it.
 		if err := l.deps.FS.SyncDir(l.cfg.Dir); err != nil {
 			return err
 		}
@@ -145,7 +155,7 @@ func (l *Log) cut(out *Recovered, clean bool) error {
 	}
 	// Also the good records may never have been synced.
 	for i, s := range rest {
-		if clean && i < len(rest)-1 {
+		if clean && i < len(rest)-1 || s.hole() {
 			continue
 		}
 		if err := s.file.Sync(); err != nil {

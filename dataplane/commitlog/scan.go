@@ -26,9 +26,18 @@ type Scanner struct {
 	bufOff int64 // offset of buf[0]
 }
 
+// errMissing marks places in a file that is missing between others.
+var errMissing = errors.New("the commit log file is missing")
+
 // Scan returns a scanner over [from, to); from and to must be starts of
 // records or ends of files. Checksums are not verified.
 func (l *Log) Scan(from, to int64) *Scanner { return &Scanner{l: l, off: from, limit: to} }
+
+// ScanVerified is Scan with checksums verified; a place without a good record
+// is ErrCorrupt. It may be called before Recover.
+func (l *Log) ScanVerified(from, to int64) *Scanner {
+	return &Scanner{l: l, off: from, limit: to, verify: true}
+}
 
 // Reset moves the scanner, keeping its buffer and what it has read.
 func (s *Scanner) Reset(from, to int64) { s.off, s.limit = from, to }
@@ -120,6 +129,9 @@ func (s *Scanner) window(off int64, n int) ([]byte, error) {
 		return nil, fmt.Errorf("offset %d: %d bytes where %d are left: %w", off, n, room, message.ErrCorrupt)
 	}
 	seg := s.l.acquire(off)
+	if seg == nil && s.l.inHole(off) {
+		return nil, fmt.Errorf("offset %d: %w: %w", off, errMissing, message.ErrCorrupt)
+	}
 	if seg == nil {
 		return nil, fmt.Errorf("offset %d: %w", off, ErrNotFound)
 	}
@@ -147,9 +159,10 @@ func (l *Log) Peek(off int64) (message.Fields, error) {
 	return f, err
 }
 
-// Resync returns the next good record behind a damaged place, false for none.
-func (l *Log) Resync(from int64) (int64, bool) {
-	return l.resync(from, l.written.Load(), math.MaxInt64)
+// Resync returns the next good record behind a damaged place at from and in
+// front of to, false for none. It may be called before Recover.
+func (l *Log) Resync(from, to int64) (int64, bool) {
+	return l.resync(from, to, math.MaxInt64)
 }
 
 // resync looks for the next verified record behind a damaged place at from
@@ -166,7 +179,7 @@ func (l *Log) resync(from, limit, flushedTime int64) (int64, bool) {
 	const overlap = 7 // a magic may stand across two chunks
 	chunk := make([]byte, scanChunk)
 	end := l.SegmentEnd(from)
-	for pos := from + 1; pos+overlap < end; pos += scanChunk - overlap {
+	for pos := from + 1; pos+overlap < end && !l.inHole(from); pos += scanChunk - overlap {
 		seg := l.acquire(pos)
 		if seg == nil {
 			return 0, false

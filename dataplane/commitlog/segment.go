@@ -17,9 +17,16 @@ type segment struct {
 	base int64
 	size int64
 	name string
-	file vfs.File
+	file vfs.File // nil for a hole: the file is missing
 	refs atomic.Int64
 }
+
+// maxHoles is how many files may be missing in a row: more is no damage but a
+// file that does not belong here.
+const maxHoles = 1 << 16
+
+// hole tells whether the file is missing, with what was in it.
+func (s *segment) hole() bool { return s.file == nil }
 
 func newSegment(base, size int64, name string, file vfs.File) *segment {
 	s := &segment{base: base, size: size, name: name, file: file}
@@ -43,7 +50,7 @@ func (s *segment) acquire() bool {
 }
 
 func (s *segment) release() {
-	if s.refs.Add(-1) == 0 {
+	if s.refs.Add(-1) == 0 && !s.hole() {
 		s.file.Close() // nothing unsynced is lost: the log syncs before it lets go
 	}
 }
@@ -63,10 +70,20 @@ func (l *Log) acquire(off int64) *segment {
 		return nil
 	}
 	i := (off - segs[0].base) / l.cfg.SegmentBytes
-	if i >= int64(len(segs)) || !segs[i].acquire() {
+	if i >= int64(len(segs)) || segs[i].hole() || !segs[i].acquire() {
 		return nil
 	}
 	return segs[i]
+}
+
+// inHole tells whether off is in a missing file between others.
+func (l *Log) inHole(off int64) bool {
+	segs := *l.segs.Load()
+	if len(segs) == 0 || off < segs[0].base {
+		return false
+	}
+	i := (off - segs[0].base) / l.cfg.SegmentBytes
+	return i < int64(len(segs)) && segs[i].hole()
 }
 
 func (l *Log) segmentName(base int64) string {
@@ -94,10 +111,19 @@ func (l *Log) load() ([]*segment, error) {
 			continue
 		}
 		if base%l.cfg.SegmentBytes != 0 || info.Size > l.cfg.SegmentBytes {
-			return segs, fmt.Errorf("file %s of %d bytes does not fit to segments of %d bytes", info.Name, info.Size, l.cfg.SegmentBytes)
+			return segs, fmt.Errorf("file %s of %d bytes does not fit to segments of %d bytes: set the size that the folder was made with, or move the file away if it does not belong here", info.Name, info.Size, l.cfg.SegmentBytes)
 		}
 		if n := len(segs); n > 0 && base != segs[n-1].end() {
-			return segs, fmt.Errorf("file %020d is missing", segs[n-1].end())
+			missing := (base - segs[n-1].end()) / l.cfg.SegmentBytes
+			if missing > maxHoles {
+				return segs, fmt.Errorf("file %s is %d files behind %s: move it away if it does not belong here", info.Name, missing, segs[n-1].name)
+			}
+			l.deps.Logger.Error("commit log files are missing, what they held is lost", "first", l.segmentName(segs[n-1].end()), "files", missing)
+			for range missing {
+				hole := segs[len(segs)-1].end()
+				segs = append(segs, newSegment(hole, l.cfg.SegmentBytes, l.segmentName(hole), nil))
+				sizes = append(sizes, l.cfg.SegmentBytes)
+			}
 		}
 		name := l.segmentName(base)
 		f, err := fsys.Open(name)
@@ -113,13 +139,18 @@ func (l *Log) load() ([]*segment, error) {
 			return segs[:n-1], err
 		}
 		segs, sizes = segs[:n-1], sizes[:n-1]
+		for n--; n > 0 && segs[n-1].hole(); n-- {
+			segs, sizes = segs[:n-1], sizes[:n-1]
+		}
 	}
 	return segs, l.complete(segs, sizes)
 }
 
-// complete gives files whose creation or clearing was interrupted their full
-// size. Such a file is the last one with data; anything else is refused.
+// complete gives short files their full size. That of the last file with data
+// was not made or cleared to its end; one in front of it was cut by somebody:
+// the zeros that it gets are damage, which whoever reads there finds.
 func (l *Log) complete(segs []*segment, sizes []int64) error {
+	data := false
 	for i := len(segs) - 1; i >= 0; i-- {
 		s := segs[i]
 		if sizes[i] < s.size {
@@ -129,21 +160,20 @@ func (l *Log) complete(segs []*segment, sizes []int64) error {
 			if err := s.file.Sync(); err != nil {
 				return err
 			}
-			l.deps.Logger.Warn("completed a short commit log file", "file", s.name, "bytes", sizes[i])
+			if data {
+				l.deps.Logger.Error("commit log file was cut, what it held behind is lost", "file", s.name, "bytes", sizes[i])
+			} else {
+				l.deps.Logger.Warn("completed a short commit log file", "file", s.name, "bytes", sizes[i])
+			}
+		}
+		if data || s.hole() {
+			continue
 		}
 		var head [8]byte
 		if _, err := s.file.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if head == [8]byte{} {
-			continue // made ahead of need
-		}
-		for j := range i {
-			if sizes[j] < segs[j].size {
-				return fmt.Errorf("file %s has %d bytes, must have %d", segs[j].name, sizes[j], segs[j].size)
-			}
-		}
-		return nil
+		data = head != [8]byte{} // else made ahead of need
 	}
 	return nil
 }
@@ -243,13 +273,17 @@ func (l *Log) DropOldest(limit int64) (bool, error) {
 }
 
 // dropOldest takes the first segment out of the list before the file goes, so
-// that no new reader finds it; those that read it keep it open. The folder is
-// synced each time, so a crash cannot bring an older file back over a gap.
+// that no new reader finds it; those that read it keep it open. Holes behind
+// it go with it. The folder is synced each time, so a crash cannot bring an
+// older file back over a gap.
 func (l *Log) dropOldest() error {
 	var first *segment
 	for {
 		old := l.segs.Load()
 		rest := append([]*segment(nil), (*old)[1:]...)
+		for rest[0].hole() {
+			rest = rest[1:]
+		}
 		first = (*old)[0]
 		if l.segs.CompareAndSwap(old, &rest) {
 			break

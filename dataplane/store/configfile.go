@@ -85,10 +85,21 @@ func (s *Store) loadJSON(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data = quoteKeys(data); !json.Valid(data) {
-		return nil, fmt.Errorf("%d bytes that are not JSON: %w", len(data), ErrConfigDamaged)
+	data = quoteKeys(data)
+	if err := CheckConfig(data); err != nil {
+		return nil, err
 	}
 	return data, nil
+}
+
+// CheckConfig reports what keeps LoadConfig from reading the content of a
+// file: ErrConfigDamaged.
+func CheckConfig(data []byte) error {
+	var any json.RawMessage
+	if err := json.Unmarshal(quoteKeys(data), &any); err != nil {
+		return fmt.Errorf("%d bytes that are not JSON (%v): %w", len(data), err, ErrConfigDamaged)
+	}
+	return nil
 }
 
 // quoteKeys puts quotes around numbers that stand as keys of objects: outside

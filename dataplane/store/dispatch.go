@@ -127,7 +127,7 @@ func (s *Store) scan(ctx context.Context, sc *commitlog.Scanner, visit func(off 
 			sc.Skip(first)
 		case errors.Is(err, message.ErrCorrupt):
 			next := s.clog.SegmentEnd(off)
-			if at, ok := s.clog.Resync(off); ok {
+			if at, ok := s.clog.Resync(off, s.clog.Written()); ok {
 				next = at
 			}
 			s.log.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)

@@ -60,20 +60,32 @@ const (
 // indexSecret returns the secret of the store's hashes; made is true when it is
 // a new one, with which no index goes that is there.
 func (s *Store) indexSecret() (secret []byte, made bool, err error) {
-	data, err := s.LoadConfig(indexKeyFile)
-	if err == nil && json.Unmarshal(data, &secret) == nil && len(secret) == indexSecretBytes {
+	if secret, err = s.loadIndexSecret(); err == nil {
 		return secret, false, nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrConfigDamaged) {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrConfigDamaged) {
 		return nil, false, err
 	}
 	secret = make([]byte, indexSecretBytes)
 	rand.Read(secret)
-	if data, err = json.Marshal(secret); err == nil {
+	data, err := json.Marshal(secret)
+	if err == nil {
 		err = s.SaveConfig(indexKeyFile, data)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("secret of the key index: %w", err)
 	}
 	return secret, true, nil
+}
+
+// loadIndexSecret returns fs.ErrNotExist or ErrConfigDamaged when there is none.
+func (s *Store) loadIndexSecret() (secret []byte, err error) {
+	data, err := s.LoadConfig(indexKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(data, &secret) != nil || len(secret) != indexSecretBytes {
+		return nil, fmt.Errorf("%s holds no key of %d bytes: %w", indexKeyFile, indexSecretBytes, ErrConfigDamaged)
+	}
+	return secret, nil
 }

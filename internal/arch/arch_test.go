@@ -39,6 +39,7 @@ var ours = map[string][]string{
 	"dataplane/queuelog":      {"dataplane/message", "dataplane/vfs"},
 	"dataplane/keyindex":      {"dataplane/vfs"},
 	"dataplane/store":         {"dataplane/commitlog", "dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/vfs"},
+	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/store", "dataplane/vfs"},
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
 	"dataplane/broker":        {"dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
@@ -66,7 +67,7 @@ var ours = map[string][]string{
 	"internal/standalone":     {"controlplane", "dataplane/node", "dataplane/store", "internal/keyfile"},
 	"internal/testcluster":    {"internal/standalone", "controlplane/api", "controlplane/apiclient"},
 	"cmd/sluice/cli":          {"controlplane/api", "controlplane/apiclient", "internal/auditchain"},
-	"cmd/sluice":              {"cmd/sluice/cli", "console", "controlplane", "internal/sqldb", "internal/standalone"},
+	"cmd/sluice":              {"cmd/sluice/cli", "console", "controlplane", "dataplane/storetool", "internal/sqldb", "internal/standalone"},
 	"terraform":               {"terraform/provider"},
 	"terraform/provider":      {"controlplane/api", "controlplane/apiclient"},
 

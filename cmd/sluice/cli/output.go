@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -131,22 +132,23 @@ func (a *app) colour() bool {
 	return a.OutTerminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }
 
-// encode writes JSON or YAML; YAML is made from the JSON, so that both have
-// the names of the contract.
-func (a *app) encode(v any) error {
+// encode writes JSON or YAML.
+func (a *app) encode(v any) error { return Encode(a.Out, a.form() == outputYAML, v) }
+
+// Encode writes v as JSON or YAML; YAML is made from the JSON, so that both
+// have the names of the contract.
+func Encode(out io.Writer, asYAML bool, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	if a.form() != outputYAML {
-		_, err = fmt.Fprintf(a.Out, "%s\n", text)
-		return err
+	text = append(text, '\n')
+	if asYAML {
+		if text, err = toYAML(text); err != nil {
+			return err
+		}
 	}
-	out, err := toYAML(text)
-	if err != nil {
-		return err
-	}
-	_, err = a.Out.Write(out)
+	_, err = out.Write(text)
 	return err
 }
 

@@ -1,0 +1,224 @@
+package storetool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/vfs"
+)
+
+// RepairOptions say how far a Repair goes.
+type RepairOptions struct {
+	DryRun bool // tell what would change and change nothing
+	// Rebuild makes queues and key index anew from the commit log, but not
+	// light and batch consume queues, which only a RocketMQ broker can make.
+	Rebuild bool
+	Now     func() time.Time // names the folder of the copies
+	Logger  *slog.Logger     // gets what the store says
+}
+
+// FileChange is what a Repair does to one file.
+type FileChange struct {
+	File string `json:"file"` // below the folder
+	What string `json:"what"`
+	Copy string `json:"copy,omitempty"` // where the bytes that go are kept, below the folder
+}
+
+// Repaired is the outcome of a Repair.
+type Repaired struct {
+	Folder  string       `json:"folder"`
+	DryRun  bool         `json:"dryRun"`
+	Changes []FileChange `json:"changes"`
+}
+
+// Repair does to a folder what the next start of a broker would do, and keeps
+// a copy of what that cuts off the commit log and of configuration files that
+// go, in sluice.cut/<time>/ below the folder. Everything is first done in
+// memory, so the copies are on the disk before anything changes.
+func Repair(ctx context.Context, o Options, r RepairOptions) (*Repaired, error) {
+	f, err := openFolder(&o, true)
+	if err != nil {
+		return nil, err
+	}
+	cfg := f.cfg
+	if err := f.close(); err != nil {
+		return nil, err
+	}
+	trial := vfs.NewOverlay(vfs.ReadOnly())
+	out := &Repaired{Folder: o.Dir, DryRun: r.DryRun, Changes: []FileChange{}}
+	// A trial needs no more of the index than what would be repaired of it.
+	if err = start(ctx, cfg, trial, r.Rebuild, r.Logger, false); err == nil {
+		err = out.plan(trial, &cfg, &r)
+	}
+	if err = errors.Join(err, trial.Close()); err != nil {
+		return nil, fmt.Errorf("repair %s: %w", o.Dir, err)
+	}
+	if r.DryRun {
+		return out, nil
+	}
+	if err := start(ctx, cfg, vfs.OS(), r.Rebuild, slog.New(slog.DiscardHandler), true); err != nil {
+		return out, fmt.Errorf("repair %s: %w", o.Dir, err)
+	}
+	return out, nil
+}
+
+// start opens the store and closes it again; with index it waits until all
+// keys are known.
+func start(ctx context.Context, cfg store.Config, fsys vfs.FS, rebuild bool, log *slog.Logger, index bool) error {
+	if rebuild {
+		if err := forget(cfg.Dir, fsys); err != nil {
+			return err
+		}
+	}
+	s, err := store.Open(cfg, store.Deps{FS: fsys, Logger: log})
+	if err != nil {
+		return err
+	}
+	if !index {
+		return s.Close()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	// A look-up waits for the index.
+	_, err = s.FindByKey(ctx, store.KeyQuery{Topic: "none", Key: "none", Max: 1})
+	cancel()
+	return errors.Join(err, <-done, s.Close())
+}
+
+// forget removes what can be made anew. The lock is held meanwhile; a broker
+// that starts right after it makes the same anew.
+func forget(dir string, fsys vfs.FS) error {
+	lock, err := fsys.Lock(filepath.Join(dir, "lock"), []byte("lock"))
+	if err != nil {
+		return err
+	}
+	names := []string{"index", "sluice.index", "queues.state"}
+	topics, err := fsys.ReadDir(filepath.Join(dir, "consumequeue"))
+	for _, topic := range topics {
+		if !strings.HasPrefix(topic.Name, lightPrefix) {
+			names = append(names, filepath.Join("consumequeue", topic.Name))
+		}
+	}
+	errs := []error{err}
+	for _, name := range names {
+		errs = append(errs, fsys.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(append(errs, fsys.SyncDir(dir), lock.Close())...)
+}
+
+// derived begins the names of files that are made again or mean nothing.
+var derived = []string{"consumequeue/", "index/", "sluice.index/", "queues.state", "checkpoint", "abort", "lock"}
+
+// plan lists the changes of the trial and makes the copies.
+func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, r *RepairOptions) error {
+	changes, err := trial.Changes()
+	if err != nil {
+		return err
+	}
+	cut := filepath.Join("sluice.cut", r.Now().UTC().Format("20060102T150405Z"))
+	for _, c := range changes {
+		rel, err := filepath.Rel(cfg.Dir, c.Name)
+		if err != nil {
+			return err
+		}
+		change := FileChange{File: rel}
+		switch {
+		case c.Was < 0 && c.Now < 0:
+			continue
+		case c.Now < 0:
+			change.What = fmt.Sprintf("removed, it has %d bytes", c.Was)
+		case c.Was < 0:
+			change.What = fmt.Sprintf("made, with %d bytes", c.Now)
+		default:
+			change.What = fmt.Sprintf("written from byte %d on", c.From)
+		}
+		lost := c.Was > 0
+		for _, prefix := range derived {
+			lost = lost && !strings.HasPrefix(filepath.ToSlash(rel), prefix)
+		}
+		if lost {
+			if change.Copy, err = keep(cfg.Dir, rel, cut, c.From, r.DryRun); err != nil {
+				return err
+			}
+		}
+		out.Changes = append(out.Changes, change)
+	}
+	return nil
+}
+
+// keep copies the bytes of a file from an offset on, without the zeros at its
+// end, and returns the name of the copy; "" when there are none.
+func keep(dir, rel, cut string, from int64, dryRun bool) (string, error) {
+	in, err := vfs.ReadOnly().Open(filepath.Join(dir, rel))
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	end, err := contentEnd(in, from)
+	if err != nil || end <= from {
+		return "", err
+	}
+	name := filepath.Join(cut, fmt.Sprintf("%s.from-%d", rel, from))
+	if dryRun {
+		return name, nil
+	}
+	fsys, path := vfs.OS(), filepath.Join(dir, name)
+	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
+		return "", err
+	}
+	out, err := fsys.Create(path)
+	if err != nil {
+		return "", err
+	}
+	b := make([]byte, copyBytes)
+	for at := from; at < end && err == nil; {
+		n := min(copyBytes, end-at)
+		if _, err = in.ReadAt(b[:n], at); err == nil {
+			_, err = out.WriteAt(b[:n], at-from)
+		}
+		at += n
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return "", fmt.Errorf("copy what goes of %s: %w", rel, err)
+	}
+	for p := filepath.Dir(path); ; p = filepath.Dir(p) {
+		if err := fsys.SyncDir(p); err != nil || p == filepath.Clean(dir) {
+			return name, err
+		}
+	}
+}
+
+const copyBytes = 1 << 20
+
+// contentEnd is the offset behind the last byte from from on that is not zero.
+func contentEnd(f vfs.File, from int64) (int64, error) {
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	b := make([]byte, copyBytes)
+	for end := size; end > from; {
+		n := min(copyBytes, end-from)
+		if _, err := f.ReadAt(b[:n], end-n); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		for i := n; i > 0; i-- {
+			if b[i-1] != 0 {
+				return end - n + i, nil
+			}
+		}
+		end -= n
+	}
+	return from, nil
+}

@@ -69,9 +69,14 @@ generate: console/node_modules/.package-lock.json ## regenerate all generated co
 demo: build ## a new user's first minutes, step by step with times, and exact counts over a kill -9
 	@$(GO) run ./internal/demo
 
+# Rows of the log need Java for the peers, which the rows set up in .cache/peers,
+# the others databases.
+BENCH_SERVICES := $(if $(filter log%,$(ROWS)),java,mariadb redis $(if $(ROWS),,java))
+
 .PHONY: bench
-bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks; run nothing else meanwhile
-	@SERVICES="mariadb redis" scripts/test-services.sh $(GO) run ./bench $(if $(ROWS),-rows '$(ROWS)')
+bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks, PEERS= and SECONDS= narrow; run nothing else meanwhile
+	@SERVICES="$(BENCH_SERVICES)" scripts/test-services.sh $(GO) run ./bench $(if $(ROWS),-rows '$(ROWS)') \
+		$(if $(filter undefined,$(origin PEERS)),,-peers '$(PEERS)') $(if $(SECONDS),-seconds $(SECONDS)s)
 
 .PHONY: schemathesis
 schemathesis: build ## hostile requests from openapi.yaml against a fresh Sluice, for SCHEMATHESIS_SECONDS

@@ -15,8 +15,6 @@ import (
 	"math"
 	"sort"
 	"sync"
-
-	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
 // UnitBytes is the size of a unit.
@@ -28,8 +26,12 @@ const blankSize = math.MaxInt32
 // keepUnits is how many of the newest units stay in memory after they were written.
 const keepUnits = 512
 
-// ErrDamaged means that the files of a queue do not fit together; delete the
-// folder and build it again.
+// slowUnits is how many units a queue must get between two flushes for its
+// newest ones to stay in memory.
+const slowUnits = 64
+
+// ErrDamaged means that what a queue has on the disk does not fit together; it
+// has to be built again from the commit log.
 var ErrDamaged = errors.New("consume queue damaged")
 
 // Unit is one entry:
@@ -63,49 +65,58 @@ func decode(b []byte) Unit {
 	}
 }
 
-// Config shapes the queues of a store; FileBytes is part of the data.
-type Config struct {
-	FileBytes int64 // rounded up to whole units
-	FS        vfs.FS
-	// Clean says that the last stop was clean: files are units up to the first
-	// unused one and zero behind it. Otherwise the newest files are checked.
-	Clean bool
-}
+// storage keeps the units of one queue on the disk. Units are named by their
+// queue offset; ranges that were not written must not be read. read may be
+// called at any time, everything else by one goroutine at a time.
+type storage interface {
+	grain() int64 // the first unit's offset is a multiple of it
+	first() int64 // first unit that is kept, -1 for none
+	// read appends up to n units to dst; it may give fewer, and gives none when
+	// the first was dropped meanwhile.
+	read(dst []Unit, from int64, n int) ([]Unit, error)
+	write(from int64, b []byte) error
+	sync(from int64) error   // makes units from there on durable
+	cut(max int64) error     // forgets units from max on
+	drop(before int64) error // may forget units in front of before
+	rest()                   // gives back what only speeds up
+	clear() error            // forgets all
 
-func (c Config) unitsPerFile() int64 { return (c.FileBytes + UnitBytes - 1) / UnitBytes }
+	// note lists the pages in use for the directory: their place among the
+	// queue's pages and their numbers; those in front of place from are in it
+	// already.
+	note() (first int64, list []uint32, from int64)
+	noted() // what note gave last is in the directory, durably
+}
 
 // Queue is the index of one queue. Offsets in its methods are queue offsets,
 // that is numbers of units.
 type Queue struct {
-	cfg Config
-	dir string
+	topic string
+	id    int32
+	on    storage
+	reach int64 // a message may be so far ahead of the end
 
 	writer sync.Mutex // held by whoever changes files, also during I/O; Append does without
-	named  bool       // the names of all files are on the disk; guarded by writer
+	number uint32     // in the directory
+	known  bool       // to the directory; guarded by writer
+	noting bool       // put into the directory's next frame; guarded by writer
 
-	mu       sync.RWMutex
-	synced   int64 // units in front of it are on the disk
-	active   bool  // something was appended since the last Sync
-	removed  bool
-	files    []*file // sorted; replaced, not changed
-	min      int64
-	max      int64
-	written  int64 // units in front of it are in the files
-	tail     []byte
-	tailBase int64 // first unit in tail; <= written
-	end      int64 // commit log offset behind the newest record
+	mu        sync.RWMutex
+	active    bool // something was appended since the last Sync
+	removed   bool
+	synced    int64 // units in front of it are on the disk
+	min       int64
+	minOffset int64 // commit log offset of the unit at min, -1 when not known
+	max       int64
+	end       int64 // commit log offset behind the newest record
+	written   int64 // units in front of it are in the files
+	wrote     int64 // commit log offset behind the newest of them
+	tail      []byte
+	tailBase  int64 // first unit in tail; <= written
 }
 
-// Open loads the queue of a folder and finds its end; a missing folder is an
-// empty queue. ErrDamaged when the files do not fit together.
-func Open(cfg Config, dir string) (*Queue, error) {
-	q := &Queue{cfg: cfg, dir: dir, named: true}
-	if err := q.load(); err != nil {
-		q.Close()
-		return nil, fmt.Errorf("open consume queue %s: %w", dir, err)
-	}
-	return q, nil
-}
+// String names the queue for errors.
+func (q *Queue) String() string { return fmt.Sprintf("consume queue %s/%d", q.topic, q.id) }
 
 // Range returns the first offset and the one behind the last message.
 func (q *Queue) Range() (min, max int64) {
@@ -124,9 +135,8 @@ func (q *Queue) End() int64 {
 
 // Last returns the newest message of the queue, false for none.
 func (q *Queue) Last() (Unit, bool, error) {
-	first := q.firstUnit()
-	_, hi := q.Range()
-	for at := hi - 1; at >= first; at-- {
+	lo, hi := q.Range()
+	for at := hi - 1; at >= lo; at-- {
 		if u, ok, err := q.At(at); err != nil || ok {
 			return u, ok, err
 		}
@@ -151,17 +161,16 @@ const (
 func (q *Queue) Append(index int64, u Unit) Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	empty := len(q.files) == 0 && q.max == 0 && len(q.tail) == 0
 	switch {
-	case index < 0 || !empty && index-q.max > q.cfg.unitsPerFile():
+	case index < 0 || q.max > 0 && index-q.max > q.reach:
 		return Rejected
 	case u.Offset+int64(u.Size) <= q.end || index < q.max || q.removed:
 		return Repeated
 	}
 	outcome := Added
-	if empty && index > 0 {
-		// The files in front of the first message never exist.
-		q.max = index - index%q.cfg.unitsPerFile()
+	if q.max == 0 && index > 0 {
+		// What is in front of the first message never exists.
+		q.max = index - index%q.on.grain()
 		q.written, q.tailBase, q.synced = q.max, q.max, q.max
 		q.min = index
 	} else if index > q.max {
@@ -170,6 +179,9 @@ func (q *Queue) Append(index int64, u Unit) Outcome {
 	for q.max < index {
 		q.tail = blank.append(q.tail)
 		q.max++
+	}
+	if index == q.min {
+		q.minOffset = u.Offset
 	}
 	q.tail = u.append(q.tail)
 	q.max++
@@ -183,7 +195,7 @@ func (q *Queue) Append(index int64, u Unit) Outcome {
 func (q *Queue) Repair(index int64, u Unit) (bool, error) {
 	q.writer.Lock()
 	defer q.writer.Unlock()
-	if _, hi := q.Range(); index < q.firstUnit() || index >= hi {
+	if lo, hi := q.Range(); index < lo || index >= hi {
 		return false, nil
 	}
 	var buf [1]Unit
@@ -196,12 +208,18 @@ func (q *Queue) Repair(index int64, u Unit) (bool, error) {
 	if index == q.max-1 {
 		q.end = u.Offset + int64(u.Size)
 	}
+	if index == q.written-1 {
+		q.wrote = u.Offset + int64(u.Size)
+	}
+	if index == q.min {
+		q.minOffset = u.Offset
+	}
 	if index >= q.tailBase {
 		u.append(q.tail[(index-q.tailBase)*UnitBytes:][:0])
 	}
 	if index < q.written {
 		q.synced = min(q.synced, index)
-		return true, q.writeFileLocked(index, u.append(nil))
+		return true, q.on.write(index, u.append(nil))
 	}
 	return true, nil
 }
@@ -224,12 +242,8 @@ func (q *Queue) Read(dst []Unit, from int64, n int) ([]Unit, error) {
 		return dst, nil
 	}
 	n = int(min(int64(n), q.tailBase-from))
-	f := q.fileOf(from)
 	q.mu.RUnlock()
-	if f == nil {
-		return dst, nil
-	}
-	return f.read(q.cfg.FS, dst, from, n)
+	return q.on.read(dst, from, n)
 }
 
 // At returns the unit at an offset; false when the queue does not have it or
@@ -282,27 +296,23 @@ func (q *Queue) Flush() error {
 // flushLocked needs writer. The I/O is done without mu, so readers go on.
 func (q *Queue) flushLocked() error {
 	q.mu.RLock()
-	from, to := q.written, q.max
+	from, to, end := q.written, q.max, q.end
 	b := q.tail[(from-q.tailBase)*UnitBytes:]
 	q.mu.RUnlock()
-	per := q.cfg.unitsPerFile()
-	for from < to {
-		f, err := q.fileFor(from)
-		if err != nil {
-			return fmt.Errorf("consume queue %s: %w", q.dir, err)
-		}
-		n := min(to-from, f.first+per-from)
-		if err := f.write(q.cfg.FS, from, b[:n*UnitBytes]); err != nil {
-			return fmt.Errorf("consume queue %s: %w", q.dir, err)
-		}
-		b, from = b[n*UnitBytes:], from+n
-		q.mu.Lock()
-		q.written = from
-		q.mu.Unlock()
+	if from == to {
+		return nil
+	}
+	if err := q.on.write(from, b); err != nil {
+		return fmt.Errorf("write %s: %w", q, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if drop := q.max - q.tailBase - keepUnits; drop > keepUnits {
+	q.written, q.wrote = to, end
+	switch kept := q.max - q.tailBase; {
+	case to-from < slowUnits && q.max == to:
+		q.tail, q.tailBase = nil, to
+	case kept > 2*keepUnits:
+		drop := min(kept-keepUnits, to-q.tailBase)
 		q.tail = append([]byte(nil), q.tail[drop*UnitBytes:]...)
 		q.tailBase += drop
 	}
@@ -318,75 +328,93 @@ func (q *Queue) Sync() error {
 		return err
 	}
 	q.mu.RLock()
-	synced, written, active := q.synced, q.written, q.active
+	synced, written := q.synced, q.written
 	q.mu.RUnlock()
 	if synced < written {
-		for _, f := range q.files {
-			if f.first+q.cfg.unitsPerFile() > synced {
-				if err := f.sync(q.cfg.FS); err != nil {
-					return fmt.Errorf("consume queue %s: %w", q.dir, err)
-				}
-			}
+		if err := q.on.sync(synced); err != nil {
+			return fmt.Errorf("sync %s: %w", q, err)
 		}
 	}
-	if len(q.files) > 0 {
-		if err := q.syncNames(); err != nil {
-			return fmt.Errorf("consume queue %s: %w", q.dir, err)
-		}
-	}
-	q.mu.Lock()
-	q.synced = written
-	q.active = false
-	if !active && q.written == q.max {
-		q.tail, q.tailBase = nil, q.max
-	}
-	q.mu.Unlock()
-	if !active {
-		for _, f := range q.files {
-			f.idle()
-		}
-	}
+	q.settleLocked(written)
 	return nil
 }
 
-// Unsynced reports that a Sync would have something to do.
+func (q *Queue) settle(synced int64) {
+	q.writer.Lock()
+	defer q.writer.Unlock()
+	q.settleLocked(synced)
+}
+
+// settleLocked takes note that units in front of synced are durable; it needs writer.
+func (q *Queue) settleLocked(synced int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.synced = synced
+	if !q.active && q.written == q.max {
+		q.tail, q.tailBase = nil, q.max
+	}
+	if len(q.tail) == 0 {
+		q.on.rest()
+	}
+	q.active = false
+}
+
+// note puts what was written into the directory's next frame, and returns the
+// offset behind it.
+func (q *Queue) note(d *directory) int64 {
+	q.writer.Lock()
+	defer q.writer.Unlock()
+	q.mu.RLock()
+	e := entry{topic: q.topic, id: q.id, number: q.number, low: q.min, lowOffset: q.minOffset, next: q.written, end: q.wrote}
+	removed := q.removed
+	q.mu.RUnlock()
+	if removed || !q.known && e.next == 0 {
+		return e.next
+	}
+	var from int64
+	e.firstPage, e.pages, from = q.on.note()
+	d.put(&e, q.known, from)
+	q.noting = true
+	return e.next
+}
+
+// noted takes note that the frame is durable.
+func (q *Queue) noted() {
+	q.writer.Lock()
+	defer q.writer.Unlock()
+	if q.noting {
+		q.known, q.noting = true, false
+		q.on.noted()
+	}
+}
+
+// Unsynced reports that a Sync would have something to do or to give back.
 func (q *Queue) Unsynced() bool {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	return q.synced < q.max || q.active || len(q.tail) > 0
 }
 
-// Truncate removes the units of records at or behind the commit log offset end.
-func (q *Queue) Truncate(end int64) error {
+// Truncate removes the units of records at or behind the commit log offset
+// end. It reports whether there were any.
+func (q *Queue) Truncate(end int64) (bool, error) {
 	q.writer.Lock()
 	defer q.writer.Unlock()
 	if q.End() <= end {
-		return nil
+		return false, nil
 	}
-	lo := q.firstUnit()
-	_, hi := q.Range()
+	lo, hi := q.Range()
 	cut, err := q.search(lo, hi, func(u Unit) (bool, error) { return u.Offset+int64(u.Size) > end, nil })
 	if err == nil {
 		err = q.truncateLocked(cut)
 	}
 	if err != nil {
-		return fmt.Errorf("truncate consume queue %s: %w", q.dir, err)
+		return true, fmt.Errorf("truncate %s: %w", q, err)
 	}
-	return nil
+	return true, nil
 }
 
-// firstUnit is the first unit that is in a file or in memory.
-func (q *Queue) firstUnit() int64 {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if len(q.files) > 0 {
-		return q.files[0].first
-	}
-	return q.tailBase
-}
-
-// truncateLocked makes max the end of the queue; it needs writer. Files are
-// never left without a unit.
+// truncateLocked makes max the end of the queue; it needs writer.
 func (q *Queue) truncateLocked(max int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -396,103 +424,72 @@ func (q *Queue) truncateLocked(max int64) error {
 		q.tail, q.tailBase = nil, max
 	}
 	q.max, q.written, q.synced = max, min(q.written, max), min(q.synced, max)
-	q.min = min(q.min, max)
-	keep := len(q.files)
-	for keep > 0 && q.files[keep-1].first >= q.written {
-		keep--
-		if err := q.files[keep].remove(q.cfg.FS); err != nil {
-			return err
-		}
-		q.named = false
+	if q.min >= max {
+		q.min, q.minOffset = max, -1
 	}
-	q.files = append([]*file(nil), q.files[:keep]...)
-	if keep > 0 {
-		if err := q.files[keep-1].clear(q.cfg.FS, q.written); err != nil {
-			return err
-		}
+	if err := q.on.cut(q.written); err != nil {
+		return err
 	}
 	return q.findEndLocked()
 }
 
 // findEndLocked sets end from the newest unit that is not blank.
 func (q *Queue) findEndLocked() error {
-	q.end = 0
-	first := q.tailBase
-	if len(q.files) > 0 {
-		first = q.files[0].first
-	}
-	for i := q.max - 1; i >= first; i-- {
+	q.end, q.wrote = 0, 0
+	for i := q.max - 1; i >= q.min && q.end == 0; i-- {
 		var buf [1]Unit
 		got := buf[:0]
 		var err error
 		if i >= q.tailBase {
 			got = append(got, decode(q.tail[(i-q.tailBase)*UnitBytes:]))
-		} else if f := q.fileOf(i); f != nil {
-			if got, err = f.read(q.cfg.FS, got, i, 1); err != nil {
-				return err
-			}
+		} else if got, err = q.on.read(got, i, 1); err != nil {
+			return err
 		}
 		if len(got) == 1 && got[0].valid() && !got[0].Blank() {
 			q.end = got[0].Offset + int64(got[0].Size)
-			return nil
 		}
+	}
+	if q.written == q.max {
+		q.wrote = q.end
 	}
 	return nil
 }
 
-// Expire removes files whose records are all in front of the commit log's
-// first offset, never the last one, and moves the queue's first offset.
-func (q *Queue) Expire(logMin int64) error {
+// Expire moves the queue's first offset behind the records in front of the
+// commit log's first offset, and gives back files that hold no others. It
+// reports whether anything changed. A queue whose first record is still there
+// costs nothing.
+func (q *Queue) Expire(logMin int64) (bool, error) {
 	q.writer.Lock()
 	defer q.writer.Unlock()
-	for len(q.files) > 1 {
-		last, err := q.lastOffset(q.files[0])
-		if err != nil {
-			return fmt.Errorf("expire consume queue %s: %w", q.dir, err)
-		}
-		if last >= logMin || q.files[1].first > q.written {
-			break
-		}
-		q.mu.Lock()
-		first := q.files[0]
-		q.files = append([]*file(nil), q.files[1:]...)
-		q.min = max(q.min, q.files[0].first)
-		q.mu.Unlock()
-		if err := first.remove(q.cfg.FS); err != nil {
-			return fmt.Errorf("expire consume queue %s: %w", q.dir, err)
-		}
-		if err := q.cfg.FS.SyncDir(q.dir); err != nil {
-			return fmt.Errorf("expire consume queue %s: %w", q.dir, err)
-		}
+	q.mu.RLock()
+	lo, hi, offset := q.min, q.max, q.minOffset
+	q.mu.RUnlock()
+	if lo == hi || offset >= logMin {
+		return false, nil
 	}
-	_, hi := q.Range()
-	from, err := q.search(q.firstUnit(), hi, func(u Unit) (bool, error) { return u.Offset >= logMin, nil })
-	if err != nil {
-		return fmt.Errorf("expire consume queue %s: %w", q.dir, err)
-	}
+	from, err := q.search(lo, hi, func(u Unit) (bool, error) { return u.Offset >= logMin, nil })
+	offset = -1
 	// The search stops at blank units in front of the message it means.
-	for from < hi {
-		if u, ok, err := q.At(from); err != nil {
-			return fmt.Errorf("expire consume queue %s: %w", q.dir, err)
-		} else if ok && u.Offset >= logMin {
+	for ; err == nil && from < hi; from++ {
+		var u Unit
+		var ok bool
+		if u, ok, err = q.At(from); ok && u.Offset >= logMin {
+			offset = u.Offset
 			break
 		}
-		from++
+	}
+	if err != nil {
+		return false, fmt.Errorf("expire %s: %w", q, err)
 	}
 	q.mu.Lock()
-	q.min = from
+	q.min, q.minOffset = from, offset
+	before := min(from, q.written)
 	q.mu.Unlock()
-	return nil
-}
-
-// lastOffset returns the commit log offset of the last message in a full file, -1 for none.
-func (q *Queue) lastOffset(f *file) (int64, error) {
-	for at := f.first + f.units - 1; at >= f.first; at-- {
-		if u, ok, err := q.At(at); err != nil || ok {
-			return u.Offset, err
-		}
+	if err := q.on.drop(before); err != nil {
+		return true, fmt.Errorf("expire %s: %w", q, err)
 	}
-	return -1, nil
+	return true, nil
 }
 
 // Close flushes the queue and closes its files. The error is that of Flush.
@@ -500,30 +497,24 @@ func (q *Queue) Close() error {
 	q.writer.Lock()
 	defer q.writer.Unlock()
 	err := q.flushLocked()
-	for _, f := range q.files {
-		f.idle()
-	}
+	q.on.rest()
 	return err
 }
 
-// Reset deletes the files; the queue is as good as new.
-func (q *Queue) Reset() error { return q.drop(false) }
+// Reset forgets everything; the queue is as good as new.
+func (q *Queue) Reset() error { return q.clear(false) }
 
-// Remove deletes the files for good: later appends are ignored.
-func (q *Queue) Remove() error { return q.drop(true) }
+// Remove forgets everything for good: later appends are ignored.
+func (q *Queue) Remove() error { return q.clear(true) }
 
-func (q *Queue) drop(forever bool) error {
+func (q *Queue) clear(forever bool) error {
 	q.writer.Lock()
 	defer q.writer.Unlock()
 	q.mu.Lock()
-	files := q.files
-	q.files, q.tail = nil, nil
-	q.min, q.max, q.written, q.tailBase, q.end, q.synced, q.active = 0, 0, 0, 0, 0, 0, false
+	q.tail = nil
+	q.min, q.max, q.written, q.tailBase, q.synced, q.active = 0, 0, 0, 0, 0, false
+	q.minOffset, q.end, q.wrote = -1, 0, 0
 	q.removed = forever
 	q.mu.Unlock()
-	q.named = true
-	for _, f := range files {
-		f.idle()
-	}
-	return q.cfg.FS.RemoveAll(q.dir)
+	return q.on.clear()
 }

@@ -14,7 +14,7 @@ func testConfig(fsys vfs.FS) Config { return Config{FileBytes: 10 * UnitBytes, F
 
 func open(t *testing.T, fsys vfs.FS) *Queue {
 	t.Helper()
-	q, err := Open(testConfig(fsys), "/cq/T/0")
+	q, err := NewFiles(testConfig(fsys), "/cq", "/directory").Open("T", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestAppend_firstOffsetAndGapsAreBlank(t *testing.T) {
 		t.Fatalf("got\n%x\nwant\n%x, %v", b, want, err)
 	}
 	q = open(t, mem)
-	if err := q.Expire(0); err != nil {
+	if _, err := q.Expire(0); err != nil {
 		t.Fatal(err)
 	}
 	if lo, hi := q.Range(); lo != 25 || hi != 29 || q.End() != 2900 {
@@ -107,7 +107,7 @@ func TestAppend_firstOffsetAndGapsAreBlank(t *testing.T) {
 	if at, err := q.Search(func(u Unit) (bool, error) { return u.Offset > 2500, nil }); at != 26 || err != nil {
 		t.Fatalf("search %d %v", at, err)
 	}
-	if err := q.Expire(2600); err != nil {
+	if _, err := q.Expire(2600); err != nil {
 		t.Fatal(err)
 	}
 	if lo, _ := q.Range(); lo != 28 {
@@ -124,13 +124,13 @@ func TestExpire_keepsTheLastFile(t *testing.T) {
 	if err := q.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Expire(1150); err != nil {
+	if _, err := q.Expire(1150); err != nil {
 		t.Fatal(err)
 	}
 	if lo, hi := q.Range(); lo != 12 || hi != 35 {
 		t.Fatalf("range %d %d", lo, hi)
 	}
-	if err := q.Expire(1 << 40); err != nil {
+	if _, err := q.Expire(1 << 40); err != nil {
 		t.Fatal(err)
 	}
 	if lo, hi := q.Range(); lo != 35 || hi != 35 {
@@ -154,7 +154,7 @@ func TestTruncate_atEveryUnit(t *testing.T) {
 				}
 			}
 		}
-		if err := q.Truncate(cut*100 + 50); err != nil { // inside of the record
+		if _, err := q.Truncate(cut*100 + 50); err != nil { // inside of the record
 			t.Fatal(err)
 		}
 		want := min(cut, 25)
@@ -199,7 +199,7 @@ func TestOpen_crashAtEveryStep(t *testing.T) {
 			if _, max := q.Range(); max < synced {
 				t.Fatalf("step %d keep %v: %d of %d synced units", steps, keep, max, synced)
 			}
-			if err := q.Truncate(added * 100); err != nil {
+			if _, err := q.Truncate(added * 100); err != nil {
 				t.Fatal(err)
 			}
 			for i := max(synced, first); i < added; i++ {
@@ -265,7 +265,7 @@ func compare(t *testing.T, fsys vfs.FS, n int64) {
 }
 
 func TestRead_whileWriting(t *testing.T) {
-	q, err := Open(Config{FileBytes: 50 * UnitBytes, FS: vfs.OS()}, filepath.Join(t.TempDir(), "T", "0"))
+	q, err := NewFiles(Config{FileBytes: 50 * UnitBytes, FS: vfs.OS()}, t.TempDir(), "").Open("T", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestRead_whileWriting(t *testing.T) {
 		} else if i%101 == 0 {
 			err = q.Sync()
 		} else if i%503 == 0 {
-			err = q.Expire((i - 500) * 100)
+			_, err = q.Expire((i - 500) * 100)
 		}
 		if err != nil {
 			t.Error(err)
@@ -315,7 +315,7 @@ func TestRead_whileWriting(t *testing.T) {
 func max64(a int64, b int) int64 { return max(a, int64(b)) }
 
 func BenchmarkAppend(b *testing.B) {
-	q, err := Open(Config{FileBytes: 6_000_000, FS: vfs.OS()}, filepath.Join(b.TempDir(), "T", "0"))
+	q, err := NewFiles(Config{FileBytes: 6_000_000, FS: vfs.OS()}, b.TempDir(), "").Open("T", 0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,12 +19,42 @@ const (
 	FlushSync                   // reply after the sync that covers the record
 )
 
+// QueueLayout says how consume queues lie on the disk.
+type QueueLayout uint8
+
+// The layouts. ConvertQueues makes one into the other.
+const (
+	LayoutCompatible QueueLayout = iota // a folder and files of their own, as RocketMQ has them: for up to some thousand queues
+	LayoutCompact                       // pages of shared files: for any number
+)
+
+var layoutNames = [...]string{"compatible", "compact"}
+
+// String is the name in configurations.
+func (l QueueLayout) String() string {
+	if int(l) < len(layoutNames) {
+		return layoutNames[l]
+	}
+	return "unknown"
+}
+
+// ParseQueueLayout returns the layout with the name.
+func ParseQueueLayout(name string) (QueueLayout, error) {
+	for i, n := range layoutNames {
+		if n == name {
+			return QueueLayout(i), nil
+		}
+	}
+	return 0, fmt.Errorf("queue layout %q: it is compatible or compact", name)
+}
+
 // Config shapes a store. The sizes are part of the data: a folder must always
 // be opened with the sizes that it was made with.
 type Config struct {
 	Dir               string
-	SegmentBytes      int64         // size of a commit log file
-	QueueSegmentBytes int64         // size of a consume queue file, rounded up to 20
+	SegmentBytes      int64 // size of a commit log file
+	QueueSegmentBytes int64 // size of a consume queue file, rounded up to 20
+	QueueLayout       QueueLayout
 	IndexSlots        int32         // hash table of a key index file
 	IndexEntries      int32         // room of a key index file
 	IndexCompatible   bool          // write the key index as RocketMQ does; anybody can make its hashes collide
@@ -79,6 +109,9 @@ func (c *Config) Validate() error {
 	}
 	if c.IndexSlots < 1 || c.IndexEntries < 2 || 40+4*int64(c.IndexSlots)+20*int64(c.IndexEntries) > 1<<31-1 {
 		bad("indexEntries", c.IndexEntries, fmt.Sprintf("a key index file with indexSlots (%d) must have at least 1 slot and 2 entries, and fit into 2147483647 bytes", c.IndexSlots))
+	}
+	if c.QueueLayout > LayoutCompact {
+		bad("queueLayout", c.QueueLayout, "must be compatible or compact")
 	}
 	if c.Flush > FlushSync {
 		bad("flush", c.Flush, "unknown mode")

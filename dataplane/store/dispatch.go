@@ -58,6 +58,9 @@ func (s *Store) dispatchLoop(ctx context.Context) error {
 			return errors.Join(ctx.Err(), d.flush())
 		case <-s.wake:
 		case <-flush.C:
+			if d.units < s.flushUnits() {
+				break
+			}
 			if err := d.flush(); err != nil {
 				// The units stay in memory and readable; the next tick tries again.
 				s.log.Error("consume queues cannot be written", "err", err)
@@ -143,6 +146,7 @@ type dispatcher struct {
 	s     *Store
 	scan  *commitlog.Scanner
 	dirty []*queue
+	units int // that the dirty queues got
 }
 
 func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
@@ -160,6 +164,8 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 			return err
 		}
 		if q != nil {
+			s.touched.touch(q)
+			d.units++
 			if !q.dirty {
 				q.dirty = true
 				d.dirty = append(d.dirty, q)
@@ -182,18 +188,15 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 
 // flush writes the units of queues that got some.
 func (d *dispatcher) flush() error {
-	var errs []error
-	keep := d.dirty[:0]
+	if err := d.s.layout.Flush(logsOf(d.dirty)); err != nil {
+		return err
+	}
 	for _, q := range d.dirty {
-		if err := q.log.Flush(); err != nil {
-			errs = append(errs, err)
-			keep = append(keep, q)
-			continue
-		}
 		q.dirty = false
 	}
-	d.dirty = keep
-	return errors.Join(errs...)
+	clear(d.dirty)
+	d.dirty, d.units = d.dirty[:0], 0
+	return nil
 }
 
 // enqueue adds a record to its queue; the queue is nil for records that are in none.

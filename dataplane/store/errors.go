@@ -18,6 +18,7 @@ var (
 	ErrProperties         = errors.New("properties contain a zero byte")
 	ErrBatch              = errors.New("messages of a batch must share topic, queue and type")
 	ErrUnsupported        = errors.New("topic has batch consume queues, which are not supported")
+	ErrQueueLayout        = errors.New("queues have another layout")
 	ErrDiskFull           = commitlog.ErrDiskFull
 	ErrBusy               = commitlog.ErrBusy
 	ErrFailed             = commitlog.ErrFailed // a sync failed: no appends until the store is opened again

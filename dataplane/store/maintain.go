@@ -45,25 +45,17 @@ func (s *Store) saveProgress(queues bool) error {
 	// missing in those that had their turn already.
 	dispatched := s.storedTime.Load()
 	if queues {
-		for _, q := range s.allQueues() {
-			if q.log.Unsynced() {
-				if err := q.log.Sync(); err != nil {
-					return err
-				}
-			}
+		if err := s.syncQueues(dispatched); err != nil {
+			return err
 		}
 	}
-	err := s.checkpoint.update(func(v *checkpointValues) {
+	return s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
 		v.index = max(v.index, s.index.syncedTime())
 		if queues {
 			v.logics = max(v.logics, dispatched)
 		}
 	})
-	if err == nil && queues {
-		err = s.saveQueueStates()
-	}
-	return err
 }
 
 // retain looks at the disk and deletes old data.
@@ -90,7 +82,11 @@ func (s *Store) expireQueues() error {
 	first, _ := s.clog.Range()
 	var errs []error
 	for _, q := range s.allQueues() {
-		errs = append(errs, q.log.Expire(first))
+		changed, err := q.log.Expire(first)
+		if changed {
+			s.touched.touch(q)
+		}
+		errs = append(errs, err)
 	}
 	s.deleted.forget(first)
 	return errors.Join(errs...)

@@ -2,24 +2,107 @@ package store
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 )
+
+// Where the layouts are.
+const (
+	filesFolder   = "consumequeue"
+	directoryFile = "queues.state" // of the compatible layout
+	pagesFolder   = "sluice.queues"
+)
+
+// queueLayout keeps the queues on the disk: *queuelog.Files, *queuelog.Pages.
+type queueLayout interface {
+	Load(each func(topic string, id int32, q *queuelog.Queue, err error) error) ([]queuelog.State, error)
+	Open(topic string, id int32) (*queuelog.Queue, error)
+	Flush(queues []*queuelog.Queue) error
+	Sync(queues []*queuelog.Queue, storeTime int64) error
+	Remove(topic string, queues []*queuelog.Queue) error
+	Close() error
+}
 
 // queue is one queue of a topic.
 type queue struct {
-	topic string
-	id    int32
-	log   *queuelog.Queue
-	seq   commitlog.Sequence
-	dirty bool // has units that are not in a file; owned by the dispatcher
+	topic   string
+	id      int32
+	dirty   bool // has units that are not in a file; owned by the dispatcher
+	touched atomic.Bool
+	log     *queuelog.Queue
+	seq     commitlog.Sequence
+}
 
-	seen struct { // the first unit, as saveQueueStates last saw it; owned by it
-		known       bool
-		low, offset int64
+// touchedQueues are those that the next sync has to look at. Whoever changes a
+// queue touches it after that.
+type touchedQueues struct {
+	mu   sync.Mutex
+	list []*queue
+}
+
+func (t *touchedQueues) touch(q *queue) {
+	if q.touched.Load() || q.touched.Swap(true) {
+		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list = append(t.list, q)
+}
+
+// take empties the set. A change that comes later touches its queue again.
+func (t *touchedQueues) take() []*queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.list
+	t.list = nil
+	for _, q := range list {
+		q.touched.Store(false)
+	}
+	return list
+}
+
+func logsOf(queues []*queue) []*queuelog.Queue {
+	logs := make([]*queuelog.Queue, len(queues))
+	for i, q := range queues {
+		logs[i] = q.log
+	}
+	return logs
+}
+
+// openLayout chooses how queues lie on the disk. The other layout must not be
+// there: what it holds would be missed.
+func (s *Store) openLayout(clean bool) error {
+	compact, err := queuelog.Exists(s.fs, s.path(pagesFolder))
+	if err != nil {
+		return err
+	}
+	infos, err := s.fs.ReadDir(s.path(filesFolder))
+	if err != nil {
+		return err
+	}
+	files := slices.ContainsFunc(infos, func(i vfs.Info) bool { return i.Dir })
+	var found QueueLayout
+	switch want := s.cfg.QueueLayout; {
+	case compact:
+		found = LayoutCompact
+	case files:
+		found = LayoutCompatible
+	default:
+		found = want
+	}
+	if found != s.cfg.QueueLayout {
+		return fmt.Errorf("queues in %s have the %s layout and store.queueLayout is %s: set it to %s, or convert them with \"sluice store convert\": %w",
+			s.cfg.Dir, found, s.cfg.QueueLayout, found, ErrQueueLayout)
+	}
+	s.layout = newLayout(&s.cfg, s.fs, found, clean, s.checkpoint.get().logics)
+	return nil
 }
 
 // findQueue returns a queue, or nil.
@@ -44,10 +127,14 @@ func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
 
 // openQueueLocked loads a queue into the table.
 func (s *Store) openQueueLocked(topic string, id int32) (*queue, error) {
-	log, err := queuelog.Open(s.queueCfg, s.queueDir(topic, id))
+	log, err := s.layout.Open(topic, id)
 	if err != nil {
 		return nil, err
 	}
+	return s.addQueueLocked(topic, id, log), nil
+}
+
+func (s *Store) addQueueLocked(topic string, id int32, log *queuelog.Queue) *queue {
 	q := &queue{topic: topic, id: id, log: log}
 	_, next := log.Range()
 	q.seq.Set(next)
@@ -55,11 +142,7 @@ func (s *Store) openQueueLocked(topic string, id int32) (*queue, error) {
 		s.queues[topic] = map[int32]*queue{}
 	}
 	s.queues[topic][id] = q
-	return q, nil
-}
-
-func (s *Store) queueDir(topic string, id int32) string {
-	return s.path("consumequeue", topic, strconv.Itoa(int(id)))
+	return q
 }
 
 // allQueues returns the queues of this moment.
@@ -75,44 +158,79 @@ func (s *Store) allQueues() []*queue {
 	return all
 }
 
-// loadQueues opens all queues of the folder.
-func (r *recovery) loadQueues() error {
+// loadQueues opens all queues of the folder. What the directory says about
+// them comes back for missing.
+func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 	s := r.s
-	topics, err := s.fs.ReadDir(s.path("consumequeue"))
-	if err != nil {
-		return err
+	if err := s.openLayout(clean); err != nil {
+		return nil, err
 	}
 	s.queuesMu.Lock()
 	defer s.queuesMu.Unlock()
-	for _, topic := range topics {
-		if !topic.Dir {
-			continue
-		}
-		ids, err := s.fs.ReadDir(s.path("consumequeue", topic.Name))
-		if err != nil {
+	var gone []*queue
+	states, err := s.layout.Load(func(topic string, id int32, log *queuelog.Queue, err error) error {
+		if err != nil && !errors.Is(err, queuelog.ErrDamaged) {
 			return err
 		}
-		for _, id := range ids {
-			var n int64
-			n, err = strconv.ParseInt(id.Name, 10, 32)
-			if !id.Dir || err != nil || n < 0 {
-				continue
-			}
-			_, err = s.openQueueLocked(topic.Name, int32(n))
-			if errors.Is(err, queuelog.ErrDamaged) {
-				s.log.Error("consume queue is built anew", "err", err)
-				if err := s.fs.RemoveAll(s.queueDir(topic.Name, int32(n))); err != nil {
-					return err
-				}
-				var q *queue
-				if q, err = s.openQueueLocked(topic.Name, int32(n)); err == nil {
-					r.rebuild[q] = true
-				}
-			}
-			if err != nil {
-				return err
-			}
+		q := s.addQueueLocked(topic, id, log)
+		switch {
+		case s.deleted.has([]byte(topic), log.End()-1):
+			gone = append(gone, q)
+		case err != nil:
+			s.log.Error("consume queue is built anew", "err", err)
+			r.rebuild[q] = true
+		}
+		return nil
+	})
+	if errors.Is(err, queuelog.ErrDirectory) {
+		s.log.Error("queue directory is made anew: it cannot be checked whether queues are complete, and compact ones are built from the commit log", "err", err)
+	} else if err != nil {
+		return nil, err
+	}
+	// A crash came between the deletion of the topic and that of its queues.
+	for _, q := range gone {
+		delete(s.queues[q.topic], q.id)
+		if err := s.layout.Remove(q.topic, logsOf([]*queue{q})); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return states, nil
+}
+
+// syncQueues makes everything dispatched up to a store time durable in the
+// queues. Its cost follows what has changed since the last time.
+func (s *Store) syncQueues(dispatched int64) error {
+	queues := s.touched.take()
+	err := s.layout.Sync(logsOf(queues), dispatched)
+	for _, q := range queues {
+		if err != nil || q.log.Unsynced() {
+			s.touched.touch(q)
+		}
+	}
+	return err
+}
+
+// flushUnits is how many units gather in memory before they are worth to be
+// written: a crash reads the commit log from the last sync on anyhow. Files of
+// their own are written at each tick, as other readers of the folder expect.
+func (s *Store) flushUnits() int {
+	if s.cfg.QueueLayout == LayoutCompact {
+		return 1 << 20
+	}
+	return 0
+}
+
+// newLayout returns a layout that is still to be loaded. synced is the store
+// time up to which its last sync is known to have come.
+func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, clean bool, synced int64) queueLayout {
+	perFile := (cfg.QueueSegmentBytes + queuelog.UnitBytes - 1) / queuelog.UnitBytes
+	if layout == LayoutCompact {
+		// 16 queue files make one of pages; whole words of 64.
+		pages := (cfg.QueueSegmentBytes*16/queuelog.PageBytes + 63) / 64 * 64
+		return queuelog.NewPages(queuelog.PagesConfig{
+			FS: fsys, PagesPerFile: uint32(max(pages, 64)), Reach: perFile, NotBefore: synced,
+		}, filepath.Join(cfg.Dir, pagesFolder))
+	}
+	return queuelog.NewFiles(queuelog.Config{FS: fsys, FileBytes: cfg.QueueSegmentBytes, Clean: clean, NotBefore: synced},
+		filepath.Join(cfg.Dir, filesFolder), filepath.Join(cfg.Dir, directoryFile))
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -34,7 +33,7 @@ func TestOpen_lostQueueFilesAreMissed(t *testing.T) {
 			mustDo(t, fsys.Remove(dir+"/"+files[len(files)-1]))
 		},
 		"state file damaged": func(t *testing.T, fsys vfs.FS) {
-			overwrite(t, fsys, "/store/"+queueStateFile, []byte(queueStateMagic+"nonsense"))
+			overwrite(t, fsys, "/store/"+directoryFile, []byte("nonsense"))
 		},
 	}
 	for name, damage := range damages {
@@ -88,32 +87,6 @@ func TestOpen_expiredQueuesAreNotMissed(t *testing.T) {
 	}
 	if a := h.append(msg("aaaaaaaa%gone", 0, "first")); a.QueueOffset != 0 {
 		t.Errorf("the first message of the new topic has offset %d", a.QueueOffset)
-	}
-}
-
-func TestQueueStates_damageIsSeen(t *testing.T) {
-	disk := vfs.NewMem(nil)
-	h := start(t, testConfig(), Deps{FS: disk})
-	h.append(msg("aaaaaaaa%orders", 3, "x"))
-	h.await("aaaaaaaa%orders", 3, 1)
-	mustDo(t, h.saveProgress(true))
-	states, err := h.loadQueueStates()
-	if err != nil || len(states) != 1 || states[0].id != 3 || states[0].next != 1 || states[0].lowOffset != 0 {
-		t.Fatalf("%+v, %v", states, err)
-	}
-	good, err := vfs.ReadFile(disk, "/store/"+queueStateFile)
-	mustDo(t, err)
-	for i := range good {
-		bad := slices.Clone(good)
-		bad[i] ^= 0x40
-		overwrite(t, disk, "/store/"+queueStateFile, bad)
-		if _, err := h.loadQueueStates(); !errors.Is(err, errQueueState) {
-			t.Fatalf("byte %d: %v", i, err)
-		}
-		overwrite(t, disk, "/store/"+queueStateFile, good[:i])
-		if _, err := h.loadQueueStates(); !errors.Is(err, errQueueState) {
-			t.Fatalf("cut at %d: %v", i, err)
-		}
 	}
 }
 

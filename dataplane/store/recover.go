@@ -24,15 +24,9 @@ type recovery struct {
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	s.queueCfg = queuelog.Config{FileBytes: s.cfg.QueueSegmentBytes, FS: s.fs, Clean: clean}
 	r := &recovery{s: s, rebuild: map[*queue]bool{}, last: -1}
-	if err := r.loadQueues(); err != nil {
-		return err
-	}
-	states, err := s.loadQueueStates()
-	if errors.Is(err, errQueueState) {
-		s.log.Warn("it cannot be checked whether queues are complete", "err", err)
-	} else if err != nil {
+	states, err := r.loadQueues(clean)
+	if err != nil {
 		return err
 	}
 	if bases := s.clog.Bases(); len(bases) > 0 {
@@ -56,12 +50,13 @@ func (s *Store) recover(clean bool) error {
 	if err := s.deleted.clamp(got.End); err != nil {
 		return err
 	}
-	for _, q := range s.allQueues() {
-		if err := q.log.Truncate(got.End); err != nil {
-			return err
-		}
+	if err := r.each(func(q *queue) (bool, error) { return q.log.Truncate(got.End) }); err != nil {
+		return err
 	}
 	if err := r.missing(states, got.End); err != nil {
+		return err
+	}
+	if err := r.each(func(q *queue) (bool, error) { return q.log.Expire(r.logMin) }); err != nil {
 		return err
 	}
 	if err := r.rebuildQueues(got.End); err != nil {
@@ -72,13 +67,9 @@ func (s *Store) recover(clean bool) error {
 			"cut", got.Cut, "reason", got.Reason, "damaged", len(got.Damaged), "rebuilt", len(r.rebuild))
 	}
 	for _, q := range s.allQueues() {
-		if err := q.log.Expire(r.logMin); err != nil {
-			return err
-		}
 		_, next := q.log.Range()
 		q.seq.Set(next)
 	}
-	s.queueCfg.Clean = false
 	s.dispatched.Store(got.End)
 	s.storedTime.Store(got.LastTime)
 	if !clean {
@@ -93,24 +84,53 @@ func (s *Store) recover(clean bool) error {
 	})
 }
 
+// each does something to all queues but those that are built anew; one that
+// turns out to be damaged is built anew, too.
+func (r *recovery) each(do func(*queue) (changed bool, err error)) error {
+	for _, q := range r.s.allQueues() {
+		if r.rebuild[q] {
+			continue
+		}
+		changed, err := do(q)
+		if changed {
+			r.s.touched.touch(q)
+		}
+		if err := r.damaged(q, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// damaged has a queue built anew whose error says so, and returns other errors.
+func (r *recovery) damaged(q *queue, err error) error {
+	if !errors.Is(err, queuelog.ErrDamaged) {
+		return err
+	}
+	r.s.log.Error("consume queue is damaged and is built anew", "topic", q.topic, "queue", q.id, "err", err)
+	r.rebuild[q] = true
+	return nil
+}
+
 // newestEntry returns the record that the newest queue entry points to; false
 // when there is no such record.
 func (r *recovery) newestEntry() (int64, bool, error) {
-	var newest queuelog.Unit
+	var newest *queue
+	var end int64
 	for _, q := range r.s.allQueues() {
-		u, ok, err := q.log.Last()
-		if err != nil {
-			return 0, false, err
-		}
-		if ok && u.Offset+int64(u.Size) > newest.Offset+int64(newest.Size) {
-			newest = u
+		if e := q.log.End(); e > end {
+			newest, end = q, e
 		}
 	}
-	if newest.Size == 0 {
+	if newest == nil {
 		return 0, false, nil
 	}
-	f, err := r.s.clog.Peek(newest.Offset)
-	return newest.Offset, err == nil && f.Size == newest.Size, nil
+	u, ok, err := newest.log.Last()
+	if err != nil || !ok {
+		return 0, false, r.damaged(newest, err)
+	}
+	f, err := r.s.clog.Peek(u.Offset)
+	return u.Offset, err == nil && f.Size == u.Size, nil
 }
 
 // checkpointed returns the newest file of the commit log in front of which
@@ -155,6 +175,7 @@ func (r *recovery) visit(off int64, f *message.Fields, _ []byte) error {
 func (r *recovery) put(q *queue, lo, off int64, f *message.Fields) error {
 	u := r.s.unit(off, f)
 	outcome := q.log.Append(f.QueueOffset, u)
+	r.s.touched.touch(q)
 	r.s.reportOutcome(q, off, f, outcome)
 	if outcome != queuelog.Repeated || f.QueueOffset < lo {
 		return nil
@@ -163,7 +184,7 @@ func (r *recovery) put(q *queue, lo, off int64, f *message.Fields) error {
 	if changed {
 		r.s.log.Warn("consume queue entry was repaired", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset)
 	}
-	return err
+	return r.damaged(q, err)
 }
 
 // rebuildQueues fills the queues that could not be trusted from the whole log.
@@ -176,6 +197,7 @@ func (r *recovery) rebuildQueues(end int64) error {
 		if err := q.log.Reset(); err != nil {
 			return fmt.Errorf("rebuild consume queue: %w", err)
 		}
+		s.touched.touch(q)
 	}
 	return s.scan(context.Background(), s.clog.Scan(r.logMin, end), func(off int64, f *message.Fields, _ []byte) error {
 		if !s.queued(off, f) {

@@ -27,7 +27,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
-	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
@@ -40,21 +39,18 @@ type Store struct {
 	lock io.Closer
 
 	clog       *commitlog.Log
-	queueCfg   queuelog.Config
 	checkpoint checkpoint
-	stateSum   struct { // of the queue states on disk; owned by saveQueueStates
-		known bool
-		sum   uint32
-	}
-	topics  *table[TopicConfig]
-	groups  *table[GroupConfig]
-	batchCQ atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
-	deleted deletedTopics
+	topics     *table[TopicConfig]
+	groups     *table[GroupConfig]
+	batchCQ    atomic.Pointer[map[string]bool] // topics with queue.type=BatchCQ
+	deleted    deletedTopics
 
 	configMu sync.Mutex // held while a configuration file is replaced
 
 	queuesMu sync.RWMutex
 	queues   map[string]map[int32]*queue
+	layout   queueLayout
+	touched  touchedQueues
 
 	wake       chan struct{} // the commit log has grown
 	arrival    atomic.Pointer[func(Arrival)]
@@ -102,7 +98,7 @@ func (s *Store) path(elem ...string) string {
 }
 
 func (s *Store) open(folds []Fold) error {
-	for _, dir := range []string{s.cfg.Dir, s.path("config"), s.path("consumequeue")} {
+	for _, dir := range []string{s.cfg.Dir, s.path("config"), s.path(filesFolder)} {
 		if err := s.fs.MkdirAll(dir); err != nil {
 			return err
 		}
@@ -243,6 +239,9 @@ func (s *Store) release() error {
 	}
 	for _, q := range s.allQueues() {
 		errs = append(errs, q.log.Close())
+	}
+	if s.layout != nil {
+		errs = append(errs, s.layout.Close())
 	}
 	errs = append(errs, s.checkpoint.close(), s.index.close())
 	if s.lock != nil {

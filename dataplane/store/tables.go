@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -228,15 +229,10 @@ func (s *Store) DeleteTopic(name string) error {
 	if err := s.topics.change(name, nil); err != nil {
 		return err
 	}
-	for _, q := range queues {
-		if err := q.log.Remove(); err != nil {
-			return fmt.Errorf("delete topic %s: %w", name, err)
-		}
-	}
-	if err := s.fs.RemoveAll(s.path("consumequeue", name)); err != nil {
+	if err := s.layout.Remove(name, logsOf(slices.Collect(maps.Values(queues)))); err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
-	return s.fs.SyncDir(s.path("consumequeue"))
+	return nil
 }
 
 // Group returns a group's configuration. Its attributes must not be changed.

@@ -80,8 +80,7 @@ func (v *View) Checkpoint() Checkpoint {
 
 // QueueStates reports whether the file of queue states can be read.
 func (v *View) QueueStates() error {
-	_, err := v.s.loadQueueStates()
-	return err
+	return queuelog.CheckDirectory(v.s.fs, v.s.path(directoryFile), v.s.checkpoint.get().logics)
 }
 
 // IndexDir is the folder of the key index, with RocketMQ's hash or with ours.

@@ -89,7 +89,7 @@ func (v *verifier) run(ctx context.Context) error {
 
 // The names of a store folder, ours and RocketMQ's.
 var folderNames = []string{"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "sluice.index", "config", "checkpoint", "abort", "abort.bak",
-	"lock", "queues.state", "queues.state.tmp", "sluice.version", "sluice.cut", "timerwheel", "timerlog", "compaction", "rocksdbstore", "kvStore", "epochFileCheckpoint",
+	"lock", "queues.state", "queues.state.tmp", "sluice.queues", "sluice.version", "sluice.cut", "timerwheel", "timerlog", "compaction", "rocksdbstore", "kvStore", "epochFileCheckpoint",
 	"epochFileCheckpoint.bak", "brokerIdentity", "meter", "policy"}
 
 // checkFolder looks at the files of the folder itself.

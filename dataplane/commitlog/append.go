@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/vfs"
@@ -20,8 +21,7 @@ func (s *Sequence) Set(next int64) { s.next.Store(next) }
 // Next returns the value that the next message will get.
 func (s *Sequence) Next() int64 { return s.next.Load() }
 
-// Request is one append. It may be used again after Append has returned,
-// except with an error of the context (Abandoned).
+// Request is one append. It may be used again when it is done.
 type Request struct {
 	// Records are one or more encoded records back to back. They are stored
 	// contiguously, all or none; the log patches their offsets and store time.
@@ -30,27 +30,39 @@ type Request struct {
 	// Sequence gives the queue offsets; nil stores queue offset 0 without counting.
 	Sequence *Sequence
 	Sync     bool // wait for the sync that covers the records
+	// Waiter is told once when the request is done. Append sets it.
+	Waiter Waiter
 
 	// Results: where the first record went. Records follow each other.
 	PhysicalOffset, QueueOffset, StoreTimestamp int64
 
-	state requestState // guarded by Log.mu
-	err   error
-	done  chan error // holds one value: errLead, or the outcome
+	state  requestState // guarded by Log.mu
+	queued time.Time
+	err    error
+	done   blocked // of Append
 }
+
+// Waiter waits for a request.
+type Waiter interface {
+	// Done says that the request is stored with the durability asked for, or
+	// not at all when err is not nil; see Append for the errors. It runs on the
+	// goroutine that writes for everybody and must not block. What it returns,
+	// nil for nothing, is woken after others that were written together with
+	// this request were told, once for all of them in a row that return the same.
+	Done(r *Request, err error) Waker
+}
+
+// Waker is something that wants to know when a row of requests is done.
+type Waker interface{ Wake() }
 
 type requestState uint8
 
 const (
 	stateQueued requestState = iota
-	stateLeader
 	stateWriting
 	stateSyncing
 	stateAbandoned
 )
-
-// errLead tells a waiting request that it has to write now.
-var errLead = errors.New("take the lead")
 
 // Abandoned reports that Append gave up waiting for the sync: the log still
 // holds the request.
@@ -61,6 +73,68 @@ const maxBatchBytes = 1 << 20
 
 type batch struct{ reqs []*Request }
 
+// Submit hands over r, which belongs to the log until its Waiter is told.
+// Nothing is written before somebody calls Lead. With an error the log does not
+// have r: ErrBusy, ErrTooLarge, ErrFailed, ErrClosed.
+func (l *Log) Submit(r *Request) error {
+	if int64(len(r.Records))+message.BlankBytes > l.cfg.SegmentBytes {
+		return fmt.Errorf("%d bytes: %w", len(r.Records), ErrTooLarge)
+	}
+	r.state, r.err, r.queued = stateQueued, nil, l.deps.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.running:
+		return ErrClosed
+	case l.failed != nil:
+		return l.failed
+	case len(l.queue) >= l.cfg.MaxPending:
+		return fmt.Errorf("%d appends are waiting: %w", l.cfg.MaxPending, ErrBusy)
+	case l.queuedBytes+len(r.Records) > l.cfg.MaxPendingBytes && len(l.queue) > 0:
+		return fmt.Errorf("%d bytes are waiting to be appended: %w", l.queuedBytes, ErrBusy)
+	}
+	l.queue = append(l.queue, r)
+	l.queuedBytes += len(r.Records)
+	return nil
+}
+
+// Lead writes what was submitted, unless somebody does already: the caller
+// writes once for everybody, and what came meanwhile is left to a goroutine of
+// the log.
+func (l *Log) Lead() {
+	l.mu.Lock()
+	if l.leading || len(l.queue) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	l.leading = true
+	l.mu.Unlock()
+	if l.lead() {
+		poke(l.leadC)
+	}
+}
+
+// leadLoop goes on leading where a Lead left off. It ends when stop is closed.
+func (l *Log) leadLoop() {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-l.leadC:
+		}
+		for l.lead() {
+		}
+	}
+}
+
+// blocked is the Waiter of an Append.
+type blocked chan error
+
+func (b blocked) Done(_ *Request, err error) Waker {
+	b <- err
+	return nil
+}
+
 // Append stores the records of r and blocks until they are written, with Sync
 // until they are synced. When ctx ends earlier, requests that were not begun
 // are taken back; one that waits for its sync stays stored and is Abandoned.
@@ -68,67 +142,28 @@ type batch struct{ reqs []*Request }
 // or another error of the file system; nothing is stored then, except with
 // ErrFailed or Abandoned, where it may be.
 func (l *Log) Append(ctx context.Context, r *Request) error {
-	if int64(len(r.Records))+message.BlankBytes > l.cfg.SegmentBytes {
-		return fmt.Errorf("%d bytes: %w", len(r.Records), ErrTooLarge)
-	}
 	if r.done == nil {
-		r.done = make(chan error, 1)
+		r.done = make(blocked, 1)
 	}
-	r.state, r.err = stateQueued, nil
-	l.mu.Lock()
-	switch {
-	case !l.running:
-		l.mu.Unlock()
-		return ErrClosed
-	case l.failed != nil:
-		defer l.mu.Unlock()
-		return l.failed
-	case len(l.queue) >= l.cfg.MaxPending:
-		l.mu.Unlock()
-		return fmt.Errorf("%d appends are waiting: %w", l.cfg.MaxPending, ErrBusy)
+	done := r.done
+	r.Waiter = done
+	if err := l.Submit(r); err != nil {
+		return err
 	}
-	l.queue = append(l.queue, r)
-	lead := !l.leading
-	if lead {
-		l.leading = true
-		r.state = stateLeader
-	}
-	l.mu.Unlock()
-	if lead {
-		l.lead(r)
-		if r.err != nil || !r.Sync {
-			return r.err
+	l.Lead()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		if l.withdraw(r) {
+			return ctx.Err()
 		}
-	}
-	return l.wait(ctx, r)
-}
-
-// wait blocks until r is done, leading if it is told to.
-func (l *Log) wait(ctx context.Context, r *Request) error {
-	ended := ctx.Done()
-	for {
-		var err error
-		select {
-		case err = <-r.done:
-		case <-ended:
-			if l.withdraw(r) {
-				return ctx.Err()
-			}
-			ended = nil // it is being written; that does not take long
-			continue
-		}
-		if err != errLead {
-			return err
-		}
-		l.lead(r)
-		if r.err != nil || !r.Sync {
-			return r.err
-		}
+		return <-done // it is being written; that does not take long
 	}
 }
 
 // withdraw takes r out of the queue or gives up its sync; false when r is
-// being written or has to lead.
+// being written or done.
 func (l *Log) withdraw(r *Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,6 +172,7 @@ func (l *Log) withdraw(r *Request) bool {
 		for i, q := range l.queue {
 			if q == r {
 				l.queue = append(l.queue[:i], l.queue[i+1:]...)
+				l.queuedBytes -= len(r.Records)
 				return true
 			}
 		}
@@ -147,9 +183,10 @@ func (l *Log) withdraw(r *Request) bool {
 	return false
 }
 
-// lead writes what waits, self first, and passes the lead on. Only the holder
-// of Log.leading may call it.
-func (l *Log) lead(self *Request) {
+// lead writes what waits, as much as one write gathers, and reports whether
+// more came meanwhile: then the caller still leads, or has to pass it on. Only
+// the holder of Log.leading may call it.
+func (l *Log) lead() (more bool) {
 	b, _ := l.batches.Get().(*batch)
 	if b == nil {
 		b = &batch{}
@@ -165,13 +202,27 @@ func (l *Log) lead(self *Request) {
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
+	l.queuedBytes -= size
 	failed := l.failed
 	l.mu.Unlock()
 
-	if failed != nil {
+	// The oldest stand first: who waited too long would be answered when nobody
+	// listens any more, and hold up all the others.
+	late := 0
+	if l.cfg.MaxWait > 0 {
+		now := l.deps.Now()
+		for late < n && now.Sub(b.reqs[late].queued) > l.cfg.MaxWait {
+			late++
+		}
+		if late > 0 {
+			fail(b.reqs[:late], fmt.Errorf("waited longer than %v to be written: %w", l.cfg.MaxWait, ErrBusy))
+		}
+	}
+	switch {
+	case failed != nil:
 		fail(b.reqs, failed)
-	} else {
-		l.write(b.reqs)
+	case late < n:
+		l.write(b.reqs[late:])
 	}
 
 	l.mu.Lock()
@@ -184,11 +235,8 @@ func (l *Log) lead(self *Request) {
 			syncs = true
 		}
 	}
-	if len(l.queue) > 0 {
-		next := l.queue[0]
-		next.state = stateLeader
-		next.done <- errLead
-	} else {
+	more = len(l.queue) > 0
+	if !more {
 		l.leading = false
 		l.idle.Broadcast()
 	}
@@ -196,14 +244,29 @@ func (l *Log) lead(self *Request) {
 	if syncs {
 		poke(l.flushC)
 	}
-	for _, r := range b.reqs {
-		if r != nil && r != self {
-			r.done <- r.err
-		}
-	}
+	tell(b.reqs)
 	clear(b.reqs)
 	l.batches.Put(b)
 	l.deps.Advanced()
+	return more
+}
+
+// tell ends requests; nil ones are passed over.
+func tell(reqs []*Request) {
+	var row Waker
+	for _, r := range reqs {
+		if r == nil {
+			continue
+		}
+		next := r.Waiter.Done(r, r.err)
+		if row != nil && row != next {
+			row.Wake()
+		}
+		row = next
+	}
+	if row != nil {
+		row.Wake()
+	}
 }
 
 // fail gives all requests the same error.

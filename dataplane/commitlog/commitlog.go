@@ -6,8 +6,8 @@
 // describes the files.
 //
 // Appends of many goroutines are gathered: whoever finds nobody writing
-// becomes the leader, places and writes everything that waits with one write,
-// and hands the lead to the first that came meanwhile. Offsets are given out
+// becomes the leader and places and writes everything that waits with one
+// write; what came meanwhile is written by a goroutine of the log. Offsets are given out
 // only by the leader and taken back when its write fails, so a refused append
 // leaves no hole. Reads take no lock.
 package commitlog
@@ -29,7 +29,11 @@ type Config struct {
 	SegmentBytes  int64
 	FlushInterval time.Duration // how long written bytes may stay unsynced
 	Preallocate   bool          // make the next file in the background
-	MaxPending    int           // appends that may wait; more are refused with ErrBusy
+	// Appends that wait to be written, in number and bytes, and how long one may
+	// wait; what is beyond is refused with ErrBusy. 0: 10,000, 64 MiB, no limit.
+	MaxPending      int
+	MaxPendingBytes int
+	MaxWait         time.Duration
 }
 
 // Deps are what a log is given; all are needed.
@@ -52,14 +56,15 @@ type Log struct {
 	flushed     atomic.Int64               // end of what is synced
 	flushedTime atomic.Int64
 
-	mu      sync.Mutex
-	running bool       // Start was called and Close was not
-	failed  error      // a sync failed
-	queue   []*Request // waiting to be written
-	leading bool       // somebody writes
-	idle    *sync.Cond // signalled when leading ends
-	syncing []*Request // written, waiting for the sync
-	spare   []*Request // memory for the next syncing
+	mu          sync.Mutex
+	running     bool       // Start was called and Close was not
+	failed      error      // a sync failed
+	queue       []*Request // waiting to be written
+	queuedBytes int        // of queue
+	leading     bool       // somebody writes
+	idle        *sync.Cond // signalled when leading ends
+	syncing     []*Request // written, waiting for the sync
+	spare       []*Request // memory for the next syncing
 
 	// Owned by the leader.
 	buf   []byte
@@ -71,9 +76,10 @@ type Log struct {
 
 	batches  sync.Pool // of *batch
 	flushC   chan struct{}
+	leadC    chan struct{}
 	prepareC chan struct{}
 	stop     chan struct{}
-	done     sync.WaitGroup // flushLoop, prepareLoop
+	done     sync.WaitGroup // flushLoop, leadLoop, prepareLoop
 }
 
 // Open loads the files of a log; a missing folder is made. It removes an empty
@@ -82,9 +88,12 @@ func Open(cfg Config, deps Deps) (*Log, error) {
 	if cfg.MaxPending <= 0 {
 		cfg.MaxPending = 10_000
 	}
+	if cfg.MaxPendingBytes <= 0 {
+		cfg.MaxPendingBytes = 64 << 20
+	}
 	l := &Log{
 		cfg: cfg, deps: deps,
-		flushC: make(chan struct{}, 1), prepareC: make(chan struct{}, 1), stop: make(chan struct{}),
+		flushC: make(chan struct{}, 1), leadC: make(chan struct{}, 1), prepareC: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.idle = sync.NewCond(&l.mu)
 	segs, err := l.load()
@@ -109,6 +118,7 @@ func (l *Log) Start() {
 		l.allocMu.Unlock()
 	}
 	l.done.Go(l.flushLoop)
+	l.done.Go(l.leadLoop)
 	if l.cfg.Preallocate {
 		l.done.Go(l.prepareLoop)
 		poke(l.prepareC)
@@ -121,6 +131,12 @@ func (l *Log) Stop() error {
 	l.mu.Lock()
 	wasRunning := l.running
 	l.running = false
+	for l.leading {
+		l.idle.Wait()
+	}
+	l.mu.Unlock()
+	l.Lead() // what was submitted and never led; nothing is added any more
+	l.mu.Lock()
 	for l.leading {
 		l.idle.Wait()
 	}

@@ -54,9 +54,8 @@ func (l *Log) flush() error {
 		err = l.failed
 		l.mu.Unlock()
 	}
-	for _, r := range waiting {
-		r.done <- err
-	}
+	fail(waiting, err)
+	tell(waiting)
 	clear(waiting)
 	l.mu.Lock()
 	l.spare = waiting

@@ -142,7 +142,7 @@ func decisions(_ context.Context, w *workplace) ([]figure, error) {
 	for n := range views {
 		ext := map[string]string{}
 		policy.SignRemoting(ext, nil, fmt.Sprint("slk_", n), []byte(secretOf(n)))
-		p, err := e.AuthenticateRemoting(policy.RemotingRequest{ExtFields: ext, Remote: netip.MustParseAddr("10.0.0.1")})
+		p, err := e.AuthenticateRemoting(policy.RemotingRequest{Fields: policy.FieldsOf(ext), Remote: netip.MustParseAddr("10.0.0.1")})
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (n node) refuse(t *testing.T, key, from string) {
 	addr := netip.MustParseAddr(from)
 	ext := map[string]string{}
 	policy.SignRemoting(ext, nil, key, []byte("wrong"))
-	_, err := n.AuthenticateRemoting(policy.RemotingRequest{ExtFields: ext, Remote: addr})
+	_, err := n.AuthenticateRemoting(policy.RemotingRequest{Fields: policy.FieldsOf(ext), Remote: addr})
 	var r *policy.Refusal
 	if !errors.As(err, &r) {
 		t.Fatal(err)

@@ -194,7 +194,7 @@ func (b *fakeBroker) Policy(context.Context) (uint64, string, error) {
 func (b *fakeBroker) signed(key, secret string) (*policy.Principal, error) {
 	ext := map[string]string{}
 	policy.SignRemoting(ext, nil, key, []byte(secret))
-	return b.engine.AuthenticateRemoting(policy.RemotingRequest{ExtFields: ext, Remote: netip.MustParseAddr("127.0.0.1")})
+	return b.engine.AuthenticateRemoting(policy.RemotingRequest{Fields: policy.FieldsOf(ext), Remote: netip.MustParseAddr("127.0.0.1")})
 }
 
 func (b *fakeBroker) Topics(context.Context) (map[string]TopicConfig, error) {

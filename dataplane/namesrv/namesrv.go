@@ -156,7 +156,7 @@ type principalKey struct{}
 // Handle answers one request. It implements remoting.Handler.
 func (s *Server) Handle(_ context.Context, c *remoting.Conn, f *wire.Frame) *wire.Frame {
 	r := &request{conn: c, f: f, ext: f.Ext.Map(), id: fmt.Sprintf("%08x-%08x", s.idBase, s.idNext.Add(1))}
-	p, err := s.policy.AuthenticateRemoting(policy.RemotingRequest{ExtFields: r.ext, Body: f.Body, Remote: c.RemoteAddr().Addr()})
+	p, err := s.policy.AuthenticateRemoting(policy.RemotingRequest{Fields: f.Ext, Body: f.Body, Remote: c.RemoteAddr().Addr()})
 	if err != nil {
 		return s.refuse(r, err)
 	}

@@ -144,7 +144,7 @@ func compare(old, c *compiled, id string, key Key) (same, sameRights bool) {
 }
 
 func newPrincipal(e *Engine, id string, key Key, namespaces map[string]*namespace) (*Principal, error) {
-	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), tenant: key.TenantID, owner: key.OwnerID, revoked: key.Revoked, disabled: key.Disabled, expires: key.ExpiresAt}
+	p := &Principal{engine: e, id: id, secret: []byte(key.Secret), macs: &sync.Pool{}, tenant: key.TenantID, owner: key.OwnerID, revoked: key.Revoked, disabled: key.Disabled, expires: key.ExpiresAt}
 	var err error
 	if p.cidrs, err = parseCIDRs(key.AllowedCIDRs); err != nil {
 		return nil, fmt.Errorf("allowed addresses: %w", err)

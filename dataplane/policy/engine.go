@@ -48,6 +48,7 @@ type Engine struct {
 	cfg    Config
 	file   *file
 	system *Principal
+	nobody *Principal // stands for unknown keys: no signature satisfies it
 
 	current atomic.Pointer[compiled]
 
@@ -74,7 +75,8 @@ func Open(cfg Config) (*Engine, error) {
 	if e.file, err = newFile(cfg.Dir, key); err != nil {
 		return nil, err
 	}
-	e.system = &Principal{engine: e, id: SystemKeyID, secret: cfg.SystemSecret, system: true}
+	e.nobody = &Principal{engine: e, secret: cfg.SystemSecret, macs: &sync.Pool{}}
+	e.system = &Principal{engine: e, id: SystemKeyID, secret: cfg.SystemSecret, macs: &sync.Pool{}, system: true}
 	state, err := e.file.load()
 	if err != nil {
 		cfg.Logger.Error("policy on disk cannot be read in whole; waiting for a new one", "in_force", state != nil, "err", err)

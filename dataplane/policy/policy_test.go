@@ -101,7 +101,7 @@ func (f *fixture) apply(revision uint64) {
 func (f *fixture) call(key, secret string) (*Principal, error) {
 	ext := map[string]string{"topic": "orders"}
 	SignRemoting(ext, []byte("body"), key, []byte(secret))
-	return f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Body: []byte("body"), Remote: testRemote})
+	return f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(ext), Body: []byte("body"), Remote: testRemote})
 }
 
 func (f *fixture) principal(key string) *Principal {
@@ -154,7 +154,7 @@ func TestAuthenticateRemoting_refusals(t *testing.T) {
 			wantCode(t, err, c.code)
 		})
 	}
-	if _, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: map[string]string{"AccessKey": "slk_a"}, Remote: testRemote}); err == nil {
+	if _, err := f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(map[string]string{"AccessKey": "slk_a"}), Remote: testRemote}); err == nil {
 		t.Error("a request without a signature passed")
 	}
 }
@@ -201,12 +201,12 @@ func TestAuthenticateRemoting_allowedAddressStillSigns(t *testing.T) {
 	f := newFixture(t)
 	local := netip.MustParseAddr("::ffff:127.0.0.1")
 	ext := map[string]string{"AccessKey": "slk_local", "Signature": "AAAA"}
-	if _, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Remote: local}); err == nil {
+	if _, err := f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(ext), Remote: local}); err == nil {
 		t.Error("wrong signature from an allowed address passed")
 	}
 	ext = map[string]string{"topic": "t"}
 	SignRemoting(ext, nil, "slk_local", []byte("secret-local"))
-	if _, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Remote: local}); err != nil {
+	if _, err := f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(ext), Remote: local}); err != nil {
 		t.Errorf("right signature from an allowed address: %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func TestAuthenticateRemoting_everyBytePlaysIn(t *testing.T) {
 		ext, body := map[string]string{"topic": "orders"}, []byte("body")
 		SignRemoting(ext, body, "slk_a", []byte("secret-a"))
 		change(ext, body)
-		if _, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Body: body, Remote: testRemote}); err == nil {
+		if _, err := f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(ext), Body: body, Remote: testRemote}); err == nil {
 			t.Errorf("a changed request passed: %v %q", ext, body)
 		}
 	}
@@ -320,7 +320,7 @@ func TestToken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ext := map[string]string{"AccessKey": "jwt", "SecurityToken": c.text}
-			p, err := f.AuthenticateRemoting(RemotingRequest{ExtFields: ext, Remote: testRemote})
+			p, err := f.AuthenticateRemoting(RemotingRequest{Fields: FieldsOf(ext), Remote: testRemote})
 			_, grpcErr := f.AuthenticateGRPC(GRPCRequest{Authorization: "Bearer " + c.text, Remote: testRemote})
 			if _, err := f.AuthenticateGRPC(GRPCRequest{Authorization: "MQv2-HMAC-SHA1 Credential=" + c.text + "//Rocketmq, Signature=00", DateTime: "x", Remote: testRemote}); (err == nil) != (grpcErr == nil) {
 				t.Errorf("as an access key: %v, as a bearer: %v", err, grpcErr)

@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha1" // the algorithm that RocketMQ's ACL defines; as a MAC it is not broken
+	hashes "hash"
 	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -25,8 +28,9 @@ type Principal struct {
 	expires  *time.Time
 	cidrs    []netip.Prefix
 	scopes   []scope
-	use      *lastUse // nil for the system
-	rights   *rights  // nil for the system
+	use      *lastUse   // nil for the system
+	macs     *sync.Pool // of *mac; nil keeps none
+	rights   *rights    // nil for the system
 
 	token   *Principal // set for a token: the key that it was made from
 	tokenID string
@@ -93,11 +97,47 @@ func (p *Principal) admit(remote netip.Addr) *Refusal {
 
 // mac returns the HMAC-SHA1 of the parts under the key's secret.
 func (p *Principal) mac(parts ...[]byte) []byte {
-	h := hmac.New(sha1.New, p.secret)
-	for _, part := range parts {
-		h.Write(part)
+	m := p.takeMAC()
+	defer p.giveMAC(m)
+	return bytes.Clone(m.sum(parts...))
+}
+
+// mac is the reusable memory of one signature check: a keyed hash, which costs
+// more to make than to use, and what is signed.
+type mac struct {
+	hash    hashes.Hash
+	content []byte
+	out     [sha1.Size]byte
+}
+
+// keepContent is the largest memory of signed content that is kept.
+const keepContent = 4 << 10
+
+func (p *Principal) takeMAC() *mac {
+	if p.macs != nil {
+		if m, ok := p.macs.Get().(*mac); ok {
+			return m
+		}
 	}
-	return h.Sum(nil)
+	return &mac{hash: hmac.New(sha1.New, p.secret)}
+}
+
+func (p *Principal) giveMAC(m *mac) {
+	if cap(m.content) > keepContent {
+		m.content = nil
+	}
+	if p.macs != nil {
+		p.macs.Put(m)
+	}
+}
+
+// sum is valid until the next call.
+func (m *mac) sum(parts ...[]byte) []byte {
+	m.hash.Reset()
+	for _, part := range parts {
+		m.hash.Write(part)
+	}
+	return m.hash.Sum(m.out[:0])
 }
 
 // errUnauthenticated is one answer for "no credential", "unknown key" and
@@ -115,7 +155,7 @@ func (e *Engine) find(keyID string) *Principal {
 	if p := e.current.Load().principals[keyID]; p != nil {
 		return p
 	}
-	return &Principal{engine: e, secret: e.cfg.SystemSecret, id: ""}
+	return e.nobody
 }
 
 // known reports whether find met a real key. One without a secret (its owner

@@ -249,14 +249,27 @@ func (v *View) Producer(name string) (string, error) {
 	if v.p.system {
 		return name, checkSystemName("producer group", name)
 	}
-	bare, err := v.strip("producer group", name, name)
+	bare, err := v.producer(name)
 	if err != nil {
 		return "", err
 	}
-	if err := checkCharacters("producer group", bare, 255); err != nil {
-		return "", err
-	}
 	return PhysicalName(v.ns.id, bare), nil
+}
+
+// CheckProducer is Producer for those who do not want the name.
+func (v *View) CheckProducer(name string) error {
+	if v.p.system {
+		return checkSystemName("producer group", name)
+	}
+	_, err := v.producer(name)
+	return err
+}
+
+func (v *View) producer(name string) (bare string, err error) {
+	if bare, err = v.strip("producer group", name, name); err == nil {
+		err = checkCharacters("producer group", bare, 255)
+	}
+	return bare, err
 }
 
 // strip removes the namespace from a name and remembers that it was there.

@@ -170,7 +170,7 @@ type request struct {
 func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame) *wire.Frame {
 	r := &request{ctx: ctx, conn: c, f: f, ext: f.Ext.Map(), id: p.requestID()}
 	principal, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
-		ExtFields: r.ext, Body: f.Body, Remote: c.RemoteAddr().Addr(),
+		Fields: f.Ext, Body: f.Body, Remote: c.RemoteAddr().Addr(),
 	})
 	if err != nil {
 		return p.refuse(r, err)

@@ -100,7 +100,7 @@ func (p *Processor) still(r *request) error {
 		return r.v.Still()
 	}
 	_, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
-		ExtFields: r.ext, Body: r.f.Body, Remote: r.conn.RemoteAddr().Addr(),
+		Fields: r.f.Ext, Body: r.f.Body, Remote: r.conn.RemoteAddr().Addr(),
 	})
 	return err
 }

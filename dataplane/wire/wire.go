@@ -94,7 +94,7 @@ func Request(code int32, body []byte) *Frame {
 }
 
 // Field is one extension field of a header.
-type Field struct{ Key, Value string }
+type Field = struct{ Key, Value string }
 
 // Fields are extension fields in the order of the wire.
 type Fields []Field
@@ -182,22 +182,22 @@ func ParsePrefix(b []byte, maxFrame int) (Prefix, error) {
 // DecodeHeader decodes a header in the given encoding. The frame owns all its
 // strings; it does not alias b.
 func DecodeHeader(s Serialize, b []byte) (*Frame, error) {
-	text := string(b)
-	var f *Frame
-	var err error
-	switch s {
-	case SerializeJSON:
-		f, err = decodeJSONHeader(text)
-	case SerializeCompact:
-		f, err = decodeCompactHeader(text)
-	default:
-		return nil, fmt.Errorf("%w: serialize type %d", ErrMalformed, s)
-	}
-	if err != nil {
+	f := &Frame{}
+	if err := decodeHeader(f, s, string(b), nil); err != nil {
 		return nil, err
 	}
-	f.Serialize = s
 	return f, nil
+}
+
+func decodeHeader(f *Frame, s Serialize, text string, arena *[]byte) error {
+	f.Serialize = s
+	switch s {
+	case SerializeJSON:
+		return decodeJSONHeader(f, text, arena)
+	case SerializeCompact:
+		return decodeCompactHeader(f, text)
+	}
+	return fmt.Errorf("%w: serialize type %d", ErrMalformed, s)
 }
 
 // Decode decodes one whole frame, which must fill b exactly. The body aliases

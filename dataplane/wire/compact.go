@@ -43,9 +43,8 @@ func appendCompactHeader(dst []byte, f *Frame) ([]byte, error) {
 	return dst, nil
 }
 
-func decodeCompactHeader(s string) (*Frame, error) {
+func decodeCompactHeader(f *Frame, s string) error {
 	r := reader{s: s}
-	f := &Frame{}
 	f.Code = int32(r.i16())
 	f.Language = Language(r.u8())
 	f.Version = int32(r.i16())
@@ -54,25 +53,25 @@ func decodeCompactHeader(s string) (*Frame, error) {
 	f.Remark = r.take(int(r.i32()))
 	block := reader{s: r.take(int(r.i32()))}
 	if r.err != nil {
-		return nil, r.err
+		return r.err
 	}
 	if len(r.s) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes after the compact header", ErrMalformed, len(r.s))
+		return fmt.Errorf("%w: %d bytes after the compact header", ErrMalformed, len(r.s))
 	}
-	if len(block.s) > 0 {
+	if f.Ext = f.Ext[:0]; len(block.s) > 0 && f.Ext == nil {
 		f.Ext = make(Fields, 0, 16)
 	}
 	for len(block.s) > 0 {
 		key := block.take(int(block.i16()))
 		value := block.take(int(block.i32()))
 		if block.err != nil {
-			return nil, block.err
+			return block.err
 		}
 		if key == "" || value == "" {
 			continue
 		}
 		if len(f.Ext) == MaxFields {
-			return nil, fmt.Errorf("%w: over %d fields", ErrTooLarge, MaxFields)
+			return fmt.Errorf("%w: over %d fields", ErrTooLarge, MaxFields)
 		}
 		f.Ext = append(f.Ext, Field{key, value})
 	}
@@ -81,7 +80,7 @@ func decodeCompactHeader(s string) (*Frame, error) {
 			f.Code = whole
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // popCodes maps a truncated request code to the code that was meant.

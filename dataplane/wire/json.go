@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // scanner reads the JSON that clients send: strict JSON plus what fastjson
@@ -15,6 +16,9 @@ type scanner struct {
 	s   string
 	i   int
 	err error
+	// arena, if set, is where unescaped text goes; the strings made from it are
+	// valid as long as nobody writes to it again.
+	arena *[]byte
 }
 
 func (p *scanner) fail(format string, args ...any) {
@@ -89,17 +93,24 @@ func (p *scanner) text() string {
 }
 
 func (p *scanner) escaped(start int) string {
-	var b strings.Builder
-	b.Grow(len(p.s[start:p.i]) + 16)
-	b.WriteString(p.s[start:p.i])
+	var own []byte
+	b := &own
+	if p.arena != nil {
+		b = p.arena
+	} else {
+		own = make([]byte, 0, p.i-start+16)
+	}
+	from := len(*b)
+	*b = append(*b, p.s[start:p.i]...)
 	for p.i < len(p.s) {
 		c := p.s[p.i]
 		p.i++
 		switch {
 		case c == '"':
-			return b.String()
+			out := (*b)[from:]
+			return unsafe.String(unsafe.SliceData(out), len(out))
 		case c != '\\':
-			b.WriteByte(c)
+			*b = append(*b, c)
 			continue
 		case p.i == len(p.s):
 			p.fail("string without end")
@@ -109,17 +120,17 @@ func (p *scanner) escaped(start int) string {
 		p.i++
 		switch c {
 		case '"', '\\', '/', '\'':
-			b.WriteByte(c)
+			*b = append(*b, c)
 		case 'b':
-			b.WriteByte('\b')
+			*b = append(*b, '\b')
 		case 'f':
-			b.WriteByte('\f')
+			*b = append(*b, '\f')
 		case 'n':
-			b.WriteByte('\n')
+			*b = append(*b, '\n')
 		case 'r':
-			b.WriteByte('\r')
+			*b = append(*b, '\r')
 		case 't':
-			b.WriteByte('\t')
+			*b = append(*b, '\t')
 		case 'u':
 			r := p.hex4()
 			if utf16.IsSurrogate(r) {
@@ -130,7 +141,7 @@ func (p *scanner) escaped(start int) string {
 				}
 				r = utf16.DecodeRune(r, second)
 			}
-			b.WriteRune(r)
+			*b = utf8.AppendRune(*b, r)
 		default:
 			p.fail("escape \\%c", c)
 		}
@@ -147,13 +158,23 @@ func (p *scanner) hex4() rune {
 		p.fail("short \\u escape")
 		return 0
 	}
-	n, err := strconv.ParseUint(p.s[p.i:p.i+4], 16, 16)
-	if err != nil {
-		p.fail("bad \\u escape")
-		return 0
+	var r rune
+	for _, c := range []byte(p.s[p.i : p.i+4]) {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			p.fail("bad \\u escape")
+			return 0
+		}
+		r = r<<4 | rune(c)
 	}
 	p.i += 4
-	return rune(n)
+	return r
 }
 
 // word reads a run of characters that can stand unquoted: a number, true,
@@ -259,9 +280,8 @@ func isLiteral(w string) bool {
 
 // decodeJSONHeader reads the header object. Unknown keys are ignored, numbers
 // may come as strings, and field values as any scalar.
-func decodeJSONHeader(s string) (*Frame, error) {
-	p := scanner{s: s}
-	f := &Frame{}
+func decodeJSONHeader(f *Frame, s string, arena *[]byte) error {
+	p := scanner{s: s, arena: arena}
 	if p.expect('{') {
 		for first := true; p.more('}', first); first = false {
 			key := p.key()
@@ -274,10 +294,7 @@ func decodeJSONHeader(s string) (*Frame, error) {
 	if p.err == nil && p.peek() != 0 {
 		p.fail("bytes after the header")
 	}
-	if p.err != nil {
-		return nil, p.err
-	}
-	return f, nil
+	return p.err
 }
 
 func decodeJSONMember(p *scanner, f *Frame, key string) {
@@ -319,7 +336,9 @@ func decodeJSONFields(p *scanner, f *Frame) {
 		return
 	}
 	p.i++
-	f.Ext = make(Fields, 0, 16)
+	if f.Ext = f.Ext[:0]; f.Ext == nil {
+		f.Ext = make(Fields, 0, 16)
+	}
 	for first := true; p.more('}', first); first = false {
 		key := p.key()
 		if !p.expect(':') {

@@ -250,3 +250,39 @@ func BenchmarkDecodeSend(b *testing.B) {
 		}
 	}
 }
+
+// A borrowed frame says the same as one that owns its strings, whatever was
+// decoded before it.
+func FuzzBorrower(f *testing.F) {
+	f.Add(uint8(0), []byte(`{"code":310,"extFields":{"a":"x\u0001\"y","b":"2"},"flag":0,"language":"JAVA","opaque":7,"version":1}`), []byte("body"))
+	f.Add(uint8(0), []byte(`{"opaque":1,"code":11,"remark":"\n"}`), []byte(nil))
+	compact, err := appendCompactHeader(nil, &Frame{Code: 10, Ext: Fields{{"k", "v"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(1), compact, []byte("b"))
+	var d Borrower
+	f.Fuzz(func(t *testing.T, s uint8, header, body []byte) {
+		want, wantErr := DecodeHeader(Serialize(s), header)
+		got, gotErr := d.Decode(Serialize(s), header, body)
+		if (wantErr == nil) != (gotErr == nil) {
+			t.Fatalf("borrowed: %v, owned: %v", gotErr, wantErr)
+		}
+		if wantErr != nil {
+			return
+		}
+		want.Body = body
+		if len(want.Ext) == 0 && len(got.Ext) == 0 {
+			want.Ext = got.Ext
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("borrowed %+v, owned %+v", got, want)
+		}
+		if code, ok := PeekCode(Serialize(s), header); ok && s == 0 && code != want.Code {
+			// A header may say its code twice: the last one counts.
+			if bytes.Count(header, []byte("code")) < 2 {
+				t.Fatalf("peeked code %d, decoded %d", code, want.Code)
+			}
+		}
+	})
+}

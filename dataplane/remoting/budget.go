@@ -52,6 +52,17 @@ func (b *budget) take(n int, deadline time.Time, done <-chan struct{}) error {
 	return nil
 }
 
+// tryTake takes n bytes if they are there and leave as much again for others.
+func (b *budget) tryTake(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < 2*n {
+		return false
+	}
+	b.left -= n
+	return true
+}
+
 func (b *budget) give(n int) {
 	if n == 0 {
 		return

@@ -27,6 +27,10 @@ type Conn struct {
 	br      *bufio.Reader
 	scratch []byte // header buffer of the reader goroutine
 	handler Handler
+	starter Starter       // handler, if it is one
+	borrow  wire.Borrower // of the reader goroutine, for starter
+	started bool          // since the last Flush of starter; owned by the reader goroutine
+	ahead   int           // taken of large for br
 	remote  netip.AddrPort
 	local   netip.AddrPort
 
@@ -62,6 +66,7 @@ func newConn(cfg Config, log *slog.Logger, sh *shared, nc net.Conn, br *bufio.Re
 		wake:     make(chan struct{}, 1), room: make(chan struct{}),
 		pending: make(map[int32]chan *wire.Frame),
 	}
+	c.starter, _ = h.(Starter)
 	sh.out.enter(c) // until Close
 	return c
 }
@@ -236,11 +241,16 @@ func (c *Conn) enqueue(f *wire.Frame) (room <-chan struct{}, err error) {
 		c.signalWriter()
 	}
 	if over {
-		if n, share := c.out.shed(); n > 0 {
-			c.log.Log(c.ctx, c.lines.level(kindBacklog), "closing connections: their peers do not read and too much waits for all", "connections", n, "limit", c.out.limit, "share", share)
-		}
+		c.shed()
 	}
 	return nil, err
+}
+
+// shed cuts connections off whose peers do not read.
+func (c *Conn) shed() {
+	if n, share := c.out.shed(); n > 0 {
+		c.log.Log(c.ctx, c.lines.level(kindBacklog), "closing connections: their peers do not read and too much waits for all", "connections", n, "limit", c.out.limit, "share", share)
+	}
 }
 
 // countLocked adds n to the bytes that wait and reports whether there are too
@@ -419,7 +429,13 @@ func (c *Conn) drain() {
 }
 
 func (c *Conn) readLoop() error {
+	defer func() { c.large.give(c.ahead) }()
 	for {
+		if c.starter != nil {
+			if err := c.startNext(); err != nil {
+				return err
+			}
+		}
 		f, err := c.readFrame()
 		taken := c.taken
 		c.taken = 0

@@ -57,7 +57,8 @@ func ParseTLSMode(s string) (TLSMode, error) {
 type Handler interface {
 	// Handle runs on a goroutine of the connection. A nil reply means that
 	// the handler answers later through c.Reply, or never. The frame and its
-	// body belong to the handler. ctx ends when the connection closes.
+	// body belong to the handler. ctx ends when the connection closes. A
+	// Handler may be a Starter, too.
 	Handle(ctx context.Context, c *Conn, req *wire.Frame) *wire.Frame
 }
 

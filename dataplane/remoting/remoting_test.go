@@ -52,6 +52,11 @@ func (l *logLines) String() string {
 
 func startServer(t *testing.T, cfg Config, h HandlerFunc, log *slog.Logger) *Server {
 	t.Helper()
+	return startHandler(t, cfg, h, log)
+}
+
+func startHandler(t *testing.T, cfg Config, h Handler, log *slog.Logger) *Server {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

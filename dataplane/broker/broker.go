@@ -33,6 +33,8 @@ import (
 // Store is what the core needs of package store.
 type Store interface {
 	Append(ctx context.Context, m *message.Message, d store.Durability) (store.Appended, error)
+	Submit(m *message.Message, d store.Durability, w store.Waiter) error
+	Lead()
 	AppendBatch(ctx context.Context, ms []*message.Message, d store.Durability) ([]store.Appended, error)
 	Read(topic string, queueID int32, offset int64, o store.ReadOptions) (store.Batch, error)
 	ReadAt(physicalOffset int64) ([]byte, error)

@@ -37,14 +37,48 @@ func (b *Broker) Send(ctx context.Context, who Caller, m *message.Message, maxRe
 	if group, ok := strings.CutPrefix(m.Topic, RetryPrefix); ok {
 		return b.sendRetry(ctx, who, group, m, maxReconsume)
 	}
-	if err := b.checkSend(m); err != nil {
+	if err := b.prepare(who, m, nil); err != nil {
 		return Sent{}, err
+	}
+	return b.append(ctx, m)
+}
+
+// Submit is Send for a message that is not for a retry topic, without waiting:
+// w is told the outcome, errors as the store says them (see StoreError). Nothing
+// is written before Lead. The core uses m and its slices during the call only,
+// and buf, which may be nil, as memory for its properties. With an error w is
+// never told.
+func (b *Broker) Submit(who Caller, m *message.Message, buf []byte, w store.Waiter) error {
+	if err := b.prepare(who, m, buf); err != nil {
+		return err
+	}
+	b.addHosts(m)
+	if err := b.store.Submit(m, durability(m), w); err != nil {
+		return fromStore(err)
+	}
+	return nil
+}
+
+// Lead writes what was submitted, unless somebody does already.
+func (b *Broker) Lead() { b.store.Lead() }
+
+// StoreError says an error of the store in the core's words.
+func StoreError(err error) error { return fromStore(err) }
+
+// Sent says where an appended message of a queue went.
+func (b *Broker) Sent(queueID int32, a store.Appended) Sent { return b.sent(queueID, a) }
+
+// prepare checks a message and completes it; its properties are put into buf if
+// there is room.
+func (b *Broker) prepare(who Caller, m *message.Message, buf []byte) error {
+	if err := b.checkSend(m); err != nil {
+		return err
 	}
 	if err := b.chooseQueue(m); err != nil {
-		return Sent{}, err
+		return err
 	}
-	b.addProperties(who, m)
-	return b.append(ctx, m)
+	b.addProperties(who, m, buf)
+	return nil
 }
 
 // SendBatch stores messages of one topic and queue, all or none.
@@ -157,13 +191,16 @@ func (b *Broker) chooseQueue(m *message.Message) error {
 // addProperties adds what the broker itself says about a message. Properties
 // come last and only as far as they fit: what the client sent is kept byte for
 // byte.
-func (b *Broker) addProperties(who Caller, m *message.Message) {
+func (b *Broker) addProperties(who Caller, m *message.Message, buf []byte) {
 	_, hasKey := message.FindProperty(m.Properties, message.KeyUniqueKey)
 	props := m.Properties
 	if _, ok := message.FindProperty(props, message.KeyPopCheckpoint); ok {
 		props = message.AppendPropertiesWithout(nil, props, message.KeyPopCheckpoint)
 	}
-	m.Properties = append(make([]byte, 0, len(props)+128), props...)
+	if n := len(props) + 128; cap(buf) < n {
+		buf = make([]byte, 0, n)
+	}
+	m.Properties = append(buf[:0], props...)
 	if !hasKey {
 		addProperty(m, message.KeyUniqueKey, newUniqueKey())
 	}

@@ -11,13 +11,17 @@ const upperHex = "0123456789ABCDEF"
 // OffsetID is the message id that names a place: store host (4 or 16 bytes),
 // port as i32, physical offset as i64, in upper-case hexadecimal.
 func OffsetID(storeHost netip.AddrPort, physicalOffset int64) string {
-	var raw [28]byte
-	b := be.AppendUint64(appendHost(raw[:0], storeHost), uint64(physicalOffset))
 	var text [56]byte
-	for i, c := range b {
-		text[2*i], text[2*i+1] = upperHex[c>>4], upperHex[c&15]
+	return string(AppendOffsetID(text[:0], storeHost, physicalOffset))
+}
+
+// AppendOffsetID adds the OffsetID to dst.
+func AppendOffsetID(dst []byte, storeHost netip.AddrPort, physicalOffset int64) []byte {
+	var raw [28]byte
+	for _, c := range be.AppendUint64(appendHost(raw[:0], storeHost), uint64(physicalOffset)) {
+		dst = append(dst, upperHex[c>>4], upperHex[c&15])
 	}
-	return string(text[:2*len(b)])
+	return dst
 }
 
 // ParseOffsetID is the inverse of OffsetID; both cases of hexadecimal digits

@@ -11,7 +11,23 @@ import (
 )
 
 // appendOp is the reusable memory of one append.
-type appendOp struct{ req commitlog.Request }
+type appendOp struct {
+	req  commitlog.Request
+	s    *Store
+	done Waiter // of a Submit
+}
+
+// Waiter waits for a message that was submitted.
+type Waiter interface {
+	// Appended tells the outcome: where the message went, or why it is not
+	// stored (errors as for Append). It runs on the goroutine that writes for
+	// everybody and must not block. What it returns, nil for nothing, is woken
+	// when the others that were written together know their outcome, too.
+	Appended(a Appended, err error) Waker
+}
+
+// Waker wants to know when a row of messages is done.
+type Waker = commitlog.Waker
 
 // maxKeptAppend is the largest buffer that waits for the next append.
 const maxKeptAppend = 256 << 10
@@ -37,12 +53,52 @@ func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (A
 	if err := s.run(ctx, op, q, m, 1, d); err != nil {
 		return Appended{}, err
 	}
-	a := Appended{
+	a := op.appended()
+	s.giveOp(op)
+	return a, nil
+}
+
+// Submit hands one message over and does not wait: w is told when it has the
+// durability asked for, or could not be stored. Nothing is written before Lead.
+// m and its slices are not used after the call. With an error w is never told;
+// errors as for Append.
+func (s *Store) Submit(m *message.Message, d Durability, w Waiter) error {
+	q, err := s.admit(m)
+	if err != nil {
+		return err
+	}
+	op := s.takeOp()
+	if op.req.Records, err = s.encode(op.req.Records[:0], m); err == nil {
+		s.aim(op, q, m, 1, d)
+		op.done, op.req.Waiter = w, op
+		err = s.clog.Submit(&op.req)
+	}
+	if err != nil {
+		s.giveOp(op)
+		return tooLarge(err)
+	}
+	return nil
+}
+
+// Lead writes what was submitted, unless somebody does already.
+func (s *Store) Lead() { s.clog.Lead() }
+
+// Done implements commitlog.Waiter.
+func (op *appendOp) Done(_ *commitlog.Request, err error) Waker {
+	w := op.done
+	var a Appended
+	if err == nil {
+		a = op.appended()
+	}
+	op.s.giveOp(op)
+	return w.Appended(a, tooLarge(err))
+}
+
+func (op *appendOp) appended() Appended {
+	return Appended{
 		PhysicalOffset: op.req.PhysicalOffset, QueueOffset: op.req.QueueOffset,
 		StoreTimestamp: op.req.StoreTimestamp, Size: int32(len(op.req.Records)),
 	}
-	s.giveOp(op)
-	return a, nil
 }
 
 // AppendBatch stores messages of one topic, queue and transaction type, all or
@@ -134,14 +190,19 @@ func (s *Store) encode(dst []byte, m *message.Message) ([]byte, error) {
 	return message.AppendRecord(dst, m)
 }
 
-// run appends what op holds. With an error op is given back, or left to the
-// log if that still uses it.
-func (s *Store) run(ctx context.Context, op *appendOp, q *queue, m *message.Message, count int, d Durability) error {
+// aim says where the records of op go and what they wait for.
+func (s *Store) aim(op *appendOp, q *queue, m *message.Message, count int, d Durability) {
 	op.req.Count, op.req.Sequence = count, &q.seq
 	if t := m.SysFlag & message.SysFlagTransaction; t == message.SysFlagPrepared || t == message.SysFlagRollback {
 		op.req.Sequence = nil // such records are in no queue
 	}
 	op.req.Sync = d == DurabilitySync || d == DurabilityDefault && s.cfg.Flush == FlushSync
+}
+
+// run appends what op holds. With an error op is given back, or left to the
+// log if that still uses it.
+func (s *Store) run(ctx context.Context, op *appendOp, q *queue, m *message.Message, count int, d Durability) error {
+	s.aim(op, q, m, count, d)
 	err := s.clog.Append(ctx, &op.req)
 	if err == nil {
 		return nil
@@ -149,6 +210,11 @@ func (s *Store) run(ctx context.Context, op *appendOp, q *queue, m *message.Mess
 	if !op.req.Abandoned() {
 		s.giveOp(op)
 	}
+	return tooLarge(err)
+}
+
+// tooLarge says in the store's words that a record does not fit into a segment.
+func tooLarge(err error) error {
 	if errors.Is(err, commitlog.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", ErrMessageTooLarge, err)
 	}
@@ -159,12 +225,12 @@ func (s *Store) takeOp() *appendOp {
 	if op, ok := s.appends.Get().(*appendOp); ok {
 		return op
 	}
-	return &appendOp{}
+	return &appendOp{s: s}
 }
 
 func (s *Store) giveOp(op *appendOp) {
 	if cap(op.req.Records) <= maxKeptAppend {
-		op.req.Sequence = nil
+		op.req.Sequence, op.done = nil, nil
 		s.appends.Put(op)
 	}
 }

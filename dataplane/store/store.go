@@ -131,6 +131,7 @@ func (s *Store) open(folds []Fold) error {
 	}
 	s.clog, err = commitlog.Open(commitlog.Config{
 		Dir: s.path("commitlog"), SegmentBytes: s.cfg.SegmentBytes, FlushInterval: interval, Preallocate: s.cfg.Preallocate,
+		MaxWait: maxAppendWait,
 	}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log, Advanced: func() { poke(s.wake) }})
 	if err != nil {
 		return err
@@ -153,6 +154,10 @@ func (s *Store) open(folds []Fold) error {
 	s.clog.Start()
 	return nil
 }
+
+// maxAppendWait is how long an append may wait for the disk to take others; it
+// is then refused with ErrBusy. RocketMQ calls a disk busy after the same time.
+const maxAppendWait = time.Second
 
 func poke(c chan struct{}) {
 	select {

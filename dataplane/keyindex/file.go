@@ -108,7 +108,7 @@ func openFile(cfg Config, name string) (*file, error) {
 	}
 	size, err := x.f.Size()
 	if err == nil && size > cfg.fileBytes() {
-		err = fmt.Errorf("file %s of %d bytes: it was made with other sizes, ours has %d", name, size, cfg.fileBytes())
+		err = fmt.Errorf("file %s of %d bytes: it was made with other sizes, ours has %d: %w", name, size, cfg.fileBytes(), ErrDamaged)
 	}
 	if err == nil && size >= headerBytes {
 		b := make([]byte, headerBytes)

@@ -25,6 +25,10 @@ import (
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
+// ErrDamaged means that the folder holds something else than an index of the
+// configured sizes: remove it and build it again.
+var ErrDamaged = errors.New("key index damaged")
+
 // Config shapes the files; Slots and Entries are part of the data.
 type Config struct {
 	Dir     string
@@ -47,7 +51,8 @@ type Index struct {
 	synced int64        // store time of the newest entry that is on the disk for certain
 }
 
-// Open loads the folder; a missing one is empty. Repair comes next.
+// Open loads the folder; a missing one is empty. Repair comes next. Errors:
+// ErrDamaged, or of the file system.
 func Open(cfg Config) (*Index, error) {
 	x := &Index{cfg: cfg, done: -1}
 	if err := x.load(); err != nil {
@@ -62,7 +67,7 @@ func (x *Index) load() error {
 		return nil
 	}
 	if err == nil && !info.Dir {
-		err = errors.New("it is no folder")
+		err = fmt.Errorf("it is no folder: %w", ErrDamaged)
 	}
 	if err != nil {
 		return err
@@ -105,6 +110,20 @@ func (x *Index) Resume() int64 {
 		return max(0, c.head.endOffset)
 	}
 	return 0
+}
+
+// Span is the part of the commit log whose keys are in one file.
+type Span struct{ First, Last int64 } // records
+
+// Spans returns those of all files, oldest first; for whoever writes.
+func (x *Index) Spans() []Span {
+	var spans []Span
+	for _, f := range x.files {
+		if f.head.count > 1 {
+			spans = append(spans, Span{f.head.beginOffset, f.head.endOffset})
+		}
+	}
+	return spans
 }
 
 // SyncedTime is the store time in ms up to which entries survive a power cut.
@@ -244,6 +263,15 @@ func (x *Index) Expire(logMin int64) error {
 		return nil
 	}
 	return x.drop(x.files[:n], x.files[n:])
+}
+
+// Clear deletes all files: the index begins anew.
+func (x *Index) Clear() error {
+	err := x.drop(x.files, nil)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done = -1
+	return err
 }
 
 // drop removes files and keeps others.

@@ -218,7 +218,7 @@ func (x *fileList) load() error {
 			continue
 		}
 		if pos%(per*UnitBytes) != 0 || info.Size > per*UnitBytes {
-			return fmt.Errorf("file %s of %d bytes does not fit to files of %d bytes", info.Name, info.Size, per*UnitBytes)
+			return fmt.Errorf("file %s of %d bytes does not fit to files of %d bytes: %w", info.Name, info.Size, per*UnitBytes, ErrSize)
 		}
 		if n := len(files); n > 0 && y.first != files[n-1].first+per {
 			return fmt.Errorf("file %s does not follow: %w", info.Name, ErrDamaged)

@@ -16,6 +16,7 @@ import (
 type Config struct {
 	FS        vfs.FS
 	FileBytes int64 // of a queue's file, rounded up to whole units
+	Sized     bool  // FileBytes is known to be right: a file of another size is damaged
 	OpenFiles int   // how many queue files are open at once; 0: 4096
 	// Clean says that the last stop was clean: files are units up to the first
 	// unused one and zero behind it. Otherwise the newest files are checked.
@@ -143,6 +144,9 @@ func (l *Files) load(topic string, id int32, e *entry, clean bool) (*Queue, erro
 		return q, nil
 	}
 	err = fmt.Errorf("open %s: %w", q, err)
+	if l.cfg.Sized && errors.Is(err, ErrSize) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if errors.Is(err, ErrDamaged) {
 		err = errors.Join(err, q.Reset())
 	}

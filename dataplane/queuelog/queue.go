@@ -15,6 +15,8 @@ import (
 	"math"
 	"sort"
 	"sync"
+
+	"github.com/sluicemq/sluice/dataplane/message"
 )
 
 // UnitBytes is the size of a unit.
@@ -33,6 +35,10 @@ const slowUnits = 64
 // ErrDamaged means that what a queue has on the disk does not fit together; it
 // has to be built again from the commit log.
 var ErrDamaged = errors.New("consume queue damaged")
+
+// ErrSize means that a file of a queue has another size or name than the
+// configuration allows: that is wrong, or the file is.
+var ErrSize = errors.New("consume queue file of another size")
 
 // Unit is one entry:
 //
@@ -152,7 +158,10 @@ const (
 	Added    Outcome = iota
 	Repeated         // the message is in the queue already
 	AddedGap         // added behind blank units: messages in front of it are missing
-	Rejected         // the offset is negative or more than a file ahead
+	// Rejected: the offset is negative, or so far ahead that the messages in
+	// front of it would fill more than a file and more than the part of the
+	// commit log between the newest record and this one.
+	Rejected
 )
 
 // Append adds the unit of the message with the given queue offset. The first
@@ -162,7 +171,7 @@ func (q *Queue) Append(index int64, u Unit) Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case index < 0 || q.max > 0 && index-q.max > q.reach:
+	case index < 0 || q.max > 0 && index-q.max > max(q.reach, (u.Offset-q.end)/message.MinRecordBytes):
 		return Rejected
 	case u.Offset+int64(u.Size) <= q.end || index < q.max || q.removed:
 		return Repeated

@@ -63,6 +63,8 @@ type Config struct {
 	QueueFlush        time.Duration // how often queue entries are written to their files
 	Checkpoint        time.Duration // how often queues are synced and the recovery point moves
 	Retention         time.Duration // a commit log file unchanged for so long is deleted
+	RetentionBytes    int64         // the oldest commit log files go while all together have more; 0 for no limit
+	DeleteHours       []int         // hours of the clock's day at which files are deleted by age; none for all
 	RetentionCheck    time.Duration // how often files and disk space are looked at
 	StoreHost         netip.AddrPort
 	MaxMessageBytes   int     // of a body
@@ -122,6 +124,15 @@ func (c *Config) Validate() error {
 	} {
 		if d <= 0 {
 			bad(name, d, "must be positive")
+		}
+	}
+	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
+		bad("retentionBytes", c.RetentionBytes, fmt.Sprintf("must be 0 for no limit or at least two commit log files (%d)", 2*c.SegmentBytes))
+	}
+	for _, hour := range c.DeleteHours {
+		if hour < 0 || hour > 23 {
+			bad("deleteHours", c.DeleteHours, "must be hours of the day, 0 to 23")
+			break
 		}
 	}
 	if c.DiskFullRatio <= 0 || c.DiskFullRatio > 1 || c.DiskCleanRatio <= 0 || c.DiskCleanRatio > c.DiskFullRatio {

@@ -64,6 +64,9 @@ func (s *Store) LoadConfig(name string) ([]byte, error) {
 		if missing && errors.Is(bakErr, fs.ErrNotExist) {
 			return nil, err
 		}
+		if !errors.Is(bakErr, fs.ErrNotExist) && !errors.Is(bakErr, ErrConfigDamaged) {
+			return nil, fmt.Errorf("load %s: %w", file, bakErr)
+		}
 		// Not ErrNotExist, which callers take for a fresh store.
 		return nil, fmt.Errorf("load %s: %v; its copy: %v: %w", file, err, bakErr, ErrConfigDamaged)
 	}

@@ -170,7 +170,7 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 				q.dirty = true
 				d.dirty = append(d.dirty, q)
 			}
-			s.reportOutcome(q, off, f, outcome)
+			s.reportOutcome(q, off, f.QueueOffset, outcome)
 		}
 		s.dispatched.Store(off + int64(f.Size))
 		s.storedTime.Store(f.StoreTimestamp)
@@ -246,11 +246,11 @@ func (s *Store) tagsCode(f *message.Fields) int64 {
 	return message.TagsCodeOf(f.Properties)
 }
 
-func (s *Store) reportOutcome(q *queue, off int64, f *message.Fields, outcome queuelog.Outcome) {
+func (s *Store) reportOutcome(q *queue, off, index int64, outcome queuelog.Outcome) {
 	switch outcome {
 	case queuelog.AddedGap:
-		s.log.Error("messages are missing in a queue", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset, "physical", off)
+		s.log.Error("messages are missing in a queue", "topic", q.topic, "queue", q.id, "offset", index, "physical", off)
 	case queuelog.Rejected:
-		s.log.Error("record with an impossible queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset, "physical", off)
+		s.log.Error("record with an impossible queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "physical", off)
 	}
 }

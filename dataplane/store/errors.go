@@ -5,10 +5,15 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
 // Errors that callers branch on; all of them survive wrapping.
 var (
+	ErrNewerVersion       = errors.New("store was written by a newer version")
+	ErrSizes              = errors.New("store has files of another size")
+	ErrReadOnly           = vfs.ErrReadOnly
+	ErrTooManyFiles       = vfs.ErrTooManyFiles
 	ErrLocked             = errors.New("data directory is used by another process")
 	ErrMessageTooLarge    = errors.New("message too large")
 	ErrPropertiesTooLarge = message.ErrPropertiesTooLarge

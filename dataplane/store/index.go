@@ -51,10 +51,9 @@ func (s *Store) openIndex(unclean bool) error {
 	x := &s.index
 	x.unclean, x.wake, x.scan = unclean, make(chan struct{}, 1), s.clog.Scan(0, 0)
 	cfg := keyindex.Config{
-		Dir: s.path("index"), Slots: s.cfg.IndexSlots, Entries: s.cfg.IndexEntries, FS: s.fs, Now: s.now, Logger: s.log,
+		Dir: s.indexDir(), Slots: s.cfg.IndexSlots, Entries: s.cfg.IndexEntries, FS: s.fs, Now: s.now, Logger: s.log,
 	}
 	if !s.cfg.IndexCompatible {
-		cfg.Dir = s.path("sluice.index")
 		secret, made, err := s.indexSecret()
 		if err == nil && made {
 			err = s.fs.RemoveAll(cfg.Dir)
@@ -66,8 +65,11 @@ func (s *Store) openIndex(unclean bool) error {
 	}
 	x.hasher = x.newHasher()
 	var err error
-	if x.files, err = keyindex.Open(cfg); err == nil {
-		return nil
+	if !s.indexFits() {
+		err = fmt.Errorf("%d slots and %d entries are configured, the index was made with %d and %d: %w",
+			cfg.Slots, cfg.Entries, s.made.IndexSlots, s.made.IndexEntries, keyindex.ErrDamaged)
+	} else if x.files, err = keyindex.Open(cfg); !errors.Is(err, keyindex.ErrDamaged) {
+		return err
 	}
 	s.log.Error("key index cannot be opened and is built anew", "err", err)
 	if err := s.fs.RemoveAll(cfg.Dir); err != nil {
@@ -75,6 +77,13 @@ func (s *Store) openIndex(unclean bool) error {
 	}
 	x.files, err = keyindex.Open(cfg)
 	return err
+}
+
+func (s *Store) indexDir() string {
+	if s.cfg.IndexCompatible {
+		return s.path("index")
+	}
+	return s.path("sluice.index")
 }
 
 func (x *index) newHasher() keyHash {
@@ -138,6 +147,9 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 		if err := x.files.Repair(!x.unclean, s.checkpoint.get().index, s.clog.Written()); err != nil {
 			return err
 		}
+		if err := s.mendIndex(ctx); err != nil {
+			return err
+		}
 		x.repaired = true
 		x.mu.Lock()
 		x.upTo = x.files.Resume()
@@ -182,6 +194,53 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 		}
 	}
 	return err
+}
+
+// mendIndex makes the index anew when a file of it is missing: the first
+// record with keys, and the one behind the last of each file, must be in the
+// next file. What is behind the newest file follows anyway.
+func (s *Store) mendIndex(ctx context.Context) error {
+	x := &s.index
+	from, _ := s.clog.Range()
+	skip := int64(-1)
+	for _, span := range x.files.Spans() {
+		if span.Last < from {
+			continue // expired meanwhile
+		}
+		at, ok, err := s.firstKey(ctx, from, skip, min(span.First, s.clog.Written()))
+		if err != nil {
+			return err
+		}
+		if ok {
+			s.log.Error("a file of the key index is missing, the index is built anew", "record", at)
+			return x.files.Clear()
+		}
+		from, skip = span.Last, span.Last
+	}
+	return nil
+}
+
+// firstKey finds the first record with keys from one commit log offset to
+// another, but for the one at skip.
+func (s *Store) firstKey(ctx context.Context, from, skip, to int64) (at int64, found bool, err error) {
+	errFound := errors.New("found")
+	if from >= to {
+		return 0, false, nil
+	}
+	err = s.scan(ctx, s.clog.Scan(from, to), func(off int64, f *message.Fields, _ []byte) error {
+		if off == skip || f.SysFlag&message.SysFlagTransaction == message.SysFlagRollback {
+			return nil
+		}
+		if s.index.keyHashes(f); len(s.index.hashes) > 0 {
+			at = off
+			return errFound
+		}
+		return nil
+	})
+	if err == errFound {
+		return at, true, nil
+	}
+	return 0, false, err
 }
 
 // finishIndex completes and syncs the index of a store that stops. What is far

@@ -2,12 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 )
-
-// maxExpired is how many commit log files one look deletes.
-const maxExpired = 10
 
 // maintainLoop writes the checkpoint, syncs queues and deletes old data. It
 // ends with ctx.
@@ -56,59 +52,4 @@ func (s *Store) saveProgress(queues bool) error {
 			v.logics = max(v.logics, dispatched)
 		}
 	})
-}
-
-// retain looks at the disk and deletes old data.
-func (s *Store) retain() error {
-	crowded := s.checkDisk()
-	limit := min(s.dispatched.Load(), s.foldsFrom.Load()) // what nobody has seen yet must stay
-	n, err := s.clog.Expire(s.now().Add(-s.cfg.Retention), limit, maxExpired)
-	if err == nil && n == 0 && crowded {
-		var dropped bool
-		if dropped, err = s.clog.DropOldest(limit); dropped {
-			n = 1
-			s.log.Warn("disk is nearly full: the oldest commit log file was deleted before its time")
-		}
-	}
-	if n > 0 {
-		err = errors.Join(err, s.expireQueues())
-		s.checkDisk()
-	}
-	return err
-}
-
-// expireQueues removes units of records that are gone.
-func (s *Store) expireQueues() error {
-	first, _ := s.clog.Range()
-	var errs []error
-	for _, q := range s.allQueues() {
-		changed, err := q.log.Expire(first)
-		if changed {
-			s.touched.touch(q)
-		}
-		errs = append(errs, err)
-	}
-	s.deleted.forget(first)
-	return errors.Join(errs...)
-}
-
-// checkDisk sets diskFull and reports whether old data should go. Between the
-// two ratios a full disk stays full.
-func (s *Store) checkDisk() (crowded bool) {
-	space, err := s.fs.Space(s.cfg.Dir)
-	if err != nil || space.Total <= 0 {
-		s.log.Warn("free disk space is unknown", "err", err)
-		return false
-	}
-	used := 1 - float64(space.Free)/float64(space.Total)
-	enough := space.Free >= s.cfg.DiskFreeBytes
-	switch was := s.diskFull.Load(); {
-	case !was && used > s.cfg.DiskFullRatio && !enough:
-		s.diskFull.Store(true)
-		s.log.Error("disk is full: messages are refused", "used", used, "limit", s.cfg.DiskFullRatio)
-	case was && (used <= s.cfg.DiskCleanRatio || enough):
-		s.diskFull.Store(false)
-		s.log.Info("disk has space again: messages are accepted", "used", used)
-	}
-	return used > s.cfg.DiskCleanRatio && !enough
 }

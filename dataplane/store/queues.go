@@ -101,7 +101,7 @@ func (s *Store) openLayout(clean bool) error {
 		return fmt.Errorf("queues in %s have the %s layout and store.queueLayout is %s: set it to %s, or convert them with \"sluice store convert\": %w",
 			s.cfg.Dir, found, s.cfg.QueueLayout, found, ErrQueueLayout)
 	}
-	s.layout = newLayout(&s.cfg, s.fs, found, clean, s.checkpoint.get().logics)
+	s.layout = newLayout(&s.cfg, s.fs, found, clean, s.made.Version > 0, s.checkpoint.get().logics)
 	return nil
 }
 
@@ -221,8 +221,9 @@ func (s *Store) flushUnits() int {
 }
 
 // newLayout returns a layout that is still to be loaded. synced is the store
-// time up to which its last sync is known to have come.
-func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, clean bool, synced int64) queueLayout {
+// time up to which its last sync is known to have come; sized says that the
+// files are known to have the configured sizes.
+func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, clean, sized bool, synced int64) queueLayout {
 	perFile := (cfg.QueueSegmentBytes + queuelog.UnitBytes - 1) / queuelog.UnitBytes
 	if layout == LayoutCompact {
 		// 16 queue files make one of pages; whole words of 64.
@@ -231,6 +232,6 @@ func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, clean bool, synced 
 			FS: fsys, PagesPerFile: uint32(max(pages, 64)), Reach: perFile, NotBefore: synced,
 		}, filepath.Join(cfg.Dir, pagesFolder))
 	}
-	return queuelog.NewFiles(queuelog.Config{FS: fsys, FileBytes: cfg.QueueSegmentBytes, Clean: clean, NotBefore: synced},
+	return queuelog.NewFiles(queuelog.Config{FS: fsys, FileBytes: cfg.QueueSegmentBytes, Clean: clean, Sized: sized, NotBefore: synced},
 		filepath.Join(cfg.Dir, filesFolder), filepath.Join(cfg.Dir, directoryFile))
 }

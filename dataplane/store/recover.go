@@ -18,13 +18,30 @@ type recovery struct {
 	logMin  int64
 	rebuild map[*queue]bool
 	last    int64 // start of the last record
+	order   map[*queue]*queueOrder
+}
+
+// queueOrder is what a scan knows of the queue offsets of one queue. They
+// count up by one, and no checksum covers them: a wrong one must not take the
+// place of another message, nor hide all those behind it.
+type queueOrder struct {
+	known   bool
+	next    int64 // expected
+	waiting *waitingRecord
+}
+
+// waitingRecord jumped ahead: the next record of the queue tells whether
+// messages in front of it are missing or its queue offset is damaged.
+type waitingRecord struct {
+	index, off int64
+	unit       queuelog.Unit
 }
 
 // recover finds the ends of commit log and queues and makes them agree. After
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	r := &recovery{s: s, rebuild: map[*queue]bool{}, last: -1}
+	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, last: -1}
 	states, err := r.loadQueues(clean)
 	if err != nil {
 		return err
@@ -44,6 +61,9 @@ func (s *Store) recover(clean bool) error {
 	got, err := s.clog.Recover(commitlog.Recovery{
 		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Visit: r.visit,
 	})
+	if err == nil {
+		err = r.settle()
+	}
 	if err != nil {
 		return err
 	}
@@ -163,26 +183,108 @@ func (r *recovery) visit(off int64, f *message.Fields, _ []byte) error {
 	if err != nil || r.rebuild[q] {
 		return err
 	}
-	lo, hi := q.log.Range()
+	_, hi := q.log.Range()
 	if r.from > r.logMin && (f.QueueOffset > hi || hi == 0 && f.QueueOffset > 0) {
 		s.log.Error("consume queue is incomplete and is built anew", "topic", q.topic, "queue", q.id, "offset", hi, "want", f.QueueOffset)
 		r.rebuild[q] = true
 		return nil
 	}
-	return r.put(q, lo, off, f)
+	return r.put(q, off, f)
 }
 
-func (r *recovery) put(q *queue, lo, off int64, f *message.Fields) error {
-	u := r.s.unit(off, f)
-	outcome := q.log.Append(f.QueueOffset, u)
-	r.s.touched.touch(q)
-	r.s.reportOutcome(q, off, f, outcome)
-	if outcome != queuelog.Repeated || f.QueueOffset < lo {
+// put adds a record to its queue, or lets it wait for the next one.
+func (r *recovery) put(q *queue, off int64, f *message.Fields) error {
+	o := r.order[q]
+	if o == nil {
+		o = &queueOrder{}
+		r.order[q] = o
+	}
+	index, u := f.QueueOffset, r.s.unit(off, f)
+	if !o.known {
+		// The first one is believed when the queue has it, or wants it next;
+		// otherwise the second one tells.
+		at, ok, err := q.log.At(index)
+		if err != nil {
+			return r.damaged(q, err)
+		}
+		lo, hi := q.log.Range()
+		if o.known, o.next = true, -1; index == hi || index < lo || ok && at.Offset == off {
+			o.next = index
+		}
+	}
+	if w := o.waiting; w != nil {
+		o.waiting = nil
+		if index == w.index+1 {
+			o.next = index
+			if err := r.add(q, w.index, w.off, w.unit); err != nil {
+				return err
+			}
+		} else {
+			r.reject(q, w.index, w.off, o.next)
+			if index == o.next+1 {
+				o.next = index // the rejected one had that place
+			}
+		}
+	}
+	switch {
+	case index < o.next:
+		r.reject(q, index, off, o.next)
+		return nil
+	case index > o.next:
+		o.waiting = &waitingRecord{index, off, u}
 		return nil
 	}
-	changed, err := q.log.Repair(f.QueueOffset, u)
+	o.next++
+	return r.add(q, index, off, u)
+}
+
+// belongs tells whether an entry is that of a good record with this place in
+// the queue.
+func (r *recovery) belongs(q *queue, index int64, u queuelog.Unit) bool {
+	f, err := r.s.clog.Peek(u.Offset)
+	return err == nil && f.QueueOffset == index && f.Size == u.Size && f.QueueID == q.id && string(f.Topic) == q.topic
+}
+
+func (r *recovery) reject(q *queue, index, off, want int64) {
+	r.s.log.Error("record with a damaged queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "want", want, "physical", off)
+}
+
+// settle adds the records that wait at the end of a scan: nothing contradicts
+// them.
+func (r *recovery) settle() error {
+	for q, o := range r.order {
+		w := o.waiting
+		if w == nil {
+			continue
+		}
+		if err := r.add(q, w.index, w.off, w.unit); err != nil {
+			return err
+		}
+	}
+	clear(r.order)
+	return nil
+}
+
+// add gives a record its entry; one that is there is compared.
+func (r *recovery) add(q *queue, index, off int64, u queuelog.Unit) error {
+	lo, _ := q.log.Range()
+	outcome := q.log.Append(index, u)
+	r.s.touched.touch(q)
+	r.s.reportOutcome(q, off, index, outcome)
+	if outcome != queuelog.Repeated || index < lo {
+		return nil
+	}
+	has, ok, err := q.log.At(index)
+	if err != nil {
+		return r.damaged(q, err)
+	}
+	if ok && has.Offset != off && r.belongs(q, index, has) {
+		r.reject(q, index, off, index)
+		return nil
+	}
+	changed, err := q.log.Repair(index, u)
 	if changed {
-		r.s.log.Warn("consume queue entry was repaired", "topic", q.topic, "queue", q.id, "offset", f.QueueOffset)
+		r.s.log.Warn("consume queue entry was repaired", "topic", q.topic, "queue", q.id, "offset", index)
 	}
 	return r.damaged(q, err)
 }
@@ -199,13 +301,14 @@ func (r *recovery) rebuildQueues(end int64) error {
 		}
 		s.touched.touch(q)
 	}
-	return s.scan(context.Background(), s.clog.Scan(r.logMin, end), func(off int64, f *message.Fields, _ []byte) error {
+	err := s.scan(context.Background(), s.clog.Scan(r.logMin, end), func(off int64, f *message.Fields, _ []byte) error {
 		if !s.queued(off, f) {
 			return nil
 		}
 		if q := s.findQueue(string(f.Topic), f.QueueID); q != nil && r.rebuild[q] {
-			return r.put(q, 0, off, f)
+			return r.put(q, off, f)
 		}
 		return nil
 	})
+	return errors.Join(err, r.settle())
 }

@@ -37,6 +37,7 @@ type Store struct {
 	now  func() time.Time
 	log  *slog.Logger
 	lock io.Closer
+	made Format // of the folder as it was found; zero when nothing says it
 
 	clog       *commitlog.Log
 	checkpoint checkpoint
@@ -59,6 +60,7 @@ type Store struct {
 	dispatched atomic.Int64 // commit log offset up to which queues are complete
 	storedTime atomic.Int64 // store time of the last dispatched record
 	diskFull   atomic.Bool
+	clock      clockWatch // owned by whoever calls retain
 	index      index
 
 	closed  atomic.Bool
@@ -70,8 +72,12 @@ type Store struct {
 	reads   sync.Pool // of *readBuffers
 }
 
+var discard = slog.New(slog.DiscardHandler)
+
 // Open locks a store folder, repairs it and loads it. The folder is made if it
-// is missing. Errors: all that Config.Validate finds; ErrLocked.
+// is missing. Errors: all that Config.Validate finds; ErrLocked; ErrReadOnly;
+// ErrTooManyFiles; ErrNewerVersion; ErrSizes; ErrConfigDamaged; others of the
+// file system. None of them changes what the folder holds.
 func Open(cfg Config, deps Deps) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -84,7 +90,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 		s.now = time.Now
 	}
 	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+		s.log = discard
 	}
 	if err := s.open(deps.Folds); err != nil {
 		s.release()
@@ -118,6 +124,9 @@ func (s *Store) open(folds []Fold) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
 	if err := s.loadTables(); err != nil {
 		return err
 	}
@@ -143,6 +152,9 @@ func (s *Store) open(folds []Fold) error {
 	if err := s.fs.SyncDir(s.cfg.Dir); err != nil {
 		return err
 	}
+	if err := s.saveFormat(); err != nil {
+		return err
+	}
 	if err := s.openIndex(unclean); err != nil {
 		return err
 	}
@@ -150,6 +162,9 @@ func (s *Store) open(folds []Fold) error {
 		return err
 	}
 	s.makeFolds(folds)
+	if err := s.expireQueues(false); err != nil {
+		return err
+	}
 	s.checkDisk()
 	s.clog.Start()
 	return nil

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
@@ -32,7 +31,7 @@ func OpenView(cfg Config, deps Deps) (*View, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, fs: deps.FS, now: time.Now, log: slog.New(slog.DiscardHandler), queues: map[string]map[int32]*queue{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: time.Now, log: discard, queues: map[string]map[int32]*queue{}}
 	v := &View{s: s}
 	var err error
 	if v.Unclean, err = vfs.Exists(s.fs, s.path("abort")); err != nil {

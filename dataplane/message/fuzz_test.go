@@ -95,3 +95,26 @@ func FuzzParseOffsetID(f *testing.F) {
 		}
 	})
 }
+
+// FindProperty says the same as a walk over all properties.
+func FuzzFindProperty(f *testing.F) {
+	f.Add([]byte("A\x01b\x02C\x01\x02\x01d\x02E\x01f\x02X\x01y"), "E")
+	f.Add([]byte("KEYS\x01KEYS\x01a\x02KEYS\x01b\x02"), "KEYS")
+	f.Add([]byte("AAA\x01x\x02AA\x01y"), "AA")
+	f.Fuzz(func(t *testing.T, props []byte, key string) {
+		if key == "" || strings.ContainsAny(key, "\x01\x02") {
+			return
+		}
+		var want []byte
+		found := false
+		for k, v := range Properties(props) {
+			if string(k) == key {
+				want, found = v, true
+			}
+		}
+		got, ok := FindProperty(props, key)
+		if ok != found || !bytes.Equal(got, want) {
+			t.Fatalf("%q in %q is %q, %v; a walk gives %q, %v", key, props, got, ok, want, found)
+		}
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"iter"
 	"slices"
+	"strings"
+	"unsafe"
 )
 
 // ScheduleTopic is the topic that parks delayed messages; no client writes to
@@ -117,14 +119,27 @@ func nextProperty(props []byte) (k, v, rest []byte) {
 // FindProperty returns the value of key as a slice of props, without
 // allocation. Of several entries with that key the last one counts.
 func FindProperty(props []byte, key string) (value []byte, ok bool) {
-	for len(props) > 0 {
-		var k, v []byte
-		k, v, props = nextProperty(props)
-		if k != nil && string(k) == key {
-			value, ok = v, true
+	text := unsafe.String(unsafe.SliceData(props), len(props))
+	for at := 0; ; {
+		i := strings.Index(text[at:], key)
+		if i < 0 || key == "" {
+			return value, ok
 		}
+		i += at
+		at = i + len(key)
+		if i > 0 && text[i-1] != sepEntry || at == len(text) || text[at] != sepKeyValue {
+			continue
+		}
+		at++
+		end := len(text)
+		if n := strings.IndexByte(text[at:], sepEntry); n >= 0 {
+			end = at + n
+		}
+		if end > at {
+			value, ok = props[at:end:end], true
+		}
+		at = end
 	}
-	return value, ok
 }
 
 // GetProperty is FindProperty with a copy of the value.
@@ -195,27 +210,19 @@ next:
 	return dst
 }
 
-// systemKeys are the properties that servers and clients give a meaning to.
-var systemKeys = func() map[string]bool {
-	m := map[string]bool{}
-	for _, k := range []string{
-		KeyTags, KeyKeys, KeyUniqueKey, KeyWait, KeyDelay, KeyTimerDelaySec, KeyTimerDelayMs, KeyTimerDeliverMs, KeyTimerOutMs,
-		KeyTimerEnqueueMs, KeyTimerDequeueMs, KeyTimerRollTimes, KeyTimerDeleteKey, KeyTimerDelayLevel, KeyRetryTopic, KeyRealTopic,
-		KeyRealQueueID, KeyOriginMessageID, KeyOriginGroup, KeyReconsumeTime, KeyMaxReconsumeTimes, KeyConsumeStartTime,
-		KeyTransactionPrepared, KeyProducerGroup, KeyCheckImmunityTime, KeyPreparedQueueOffset, KeyCheckTimes, KeyTransactionID,
-		KeyMinOffset, KeyMaxOffset, KeyRegion, KeyTraceOn, KeyCluster, KeyInstanceID, KeyShardingKey, KeyShardingKeyGo, KeyMessageType,
-		KeyCorrelationID, KeyReplyToClient, KeyTTL, KeyArriveTime, KeyPushReplyTime, KeyPopCheckpoint, KeyPopCheckpointOffset,
-		KeyFirstPopTime, KeyDLQOriginTopic, KeyDLQOriginMessageID, KeyBuyerID, KeyTransferFlag, KeyCorrectionFlag, KeyMQ2Flag,
-		KeyRedirect, KeyForwardQueueID, KeyExtendUniqueInfo, KeyDupInfo, KeyInnerNum, KeyInnerBase, KeyCRC32, KeyMultiDispatch,
-		KeyMultiQueueOffset, KeyBornHost, KeyBornTimestamp, KeyTraceContext, KeyPriority, KeyLiteTopic,
-	} {
-		m[k] = true
-	}
-	return m
-}()
-
 // SystemKey reports whether key is a property of servers and clients; all
 // others are the user's own.
 func SystemKey(key []byte) bool {
-	return systemKeys[string(key)] || bytes.HasPrefix(key, []byte(PrefixTransient))
+	switch string(key) {
+	case KeyTags, KeyKeys, KeyUniqueKey, KeyWait, KeyDelay, KeyTimerDelaySec, KeyTimerDelayMs, KeyTimerDeliverMs, KeyTimerOutMs, KeyTimerEnqueueMs,
+		KeyTimerDequeueMs, KeyTimerRollTimes, KeyTimerDeleteKey, KeyTimerDelayLevel, KeyRetryTopic, KeyRealTopic, KeyRealQueueID, KeyOriginMessageID,
+		KeyOriginGroup, KeyReconsumeTime, KeyMaxReconsumeTimes, KeyConsumeStartTime, KeyTransactionPrepared, KeyProducerGroup, KeyCheckImmunityTime,
+		KeyPreparedQueueOffset, KeyCheckTimes, KeyTransactionID, KeyMinOffset, KeyMaxOffset, KeyRegion, KeyTraceOn, KeyCluster, KeyInstanceID,
+		KeyShardingKey, KeyShardingKeyGo, KeyMessageType, KeyCorrelationID, KeyReplyToClient, KeyTTL, KeyArriveTime, KeyPushReplyTime, KeyPopCheckpoint,
+		KeyPopCheckpointOffset, KeyFirstPopTime, KeyDLQOriginTopic, KeyDLQOriginMessageID, KeyBuyerID, KeyTransferFlag, KeyCorrectionFlag, KeyMQ2Flag,
+		KeyRedirect, KeyForwardQueueID, KeyExtendUniqueInfo, KeyDupInfo, KeyInnerNum, KeyInnerBase, KeyCRC32, KeyMultiDispatch, KeyMultiQueueOffset,
+		KeyBornHost, KeyBornTimestamp, KeyTraceContext, KeyPriority, KeyLiteTopic:
+		return true
+	}
+	return bytes.HasPrefix(key, []byte(PrefixTransient))
 }

@@ -54,7 +54,7 @@ func (f *fold) save() error {
 	s := savedFold{Source: f.source, Next: f.next, Minute: f.minute, Open: f.open}
 	for minute, cells := range f.cells {
 		for cell, v := range cells {
-			s.Cells = append(s.Cells, savedCell{minute, cell, v})
+			s.Cells = append(s.Cells, savedCell{minute, cell, *v})
 		}
 	}
 	for key, t := range f.topics {
@@ -123,7 +123,10 @@ func (f *fold) loadFile(path string) error {
 	}
 	f.source, f.next, f.minute, f.open = s.Source, s.Next, s.Minute, s.Open
 	for _, c := range s.Cells {
-		put(f.cells, c.Minute, c.Cell, c.Values)
+		if f.cells[c.Minute] == nil {
+			f.cells[c.Minute] = map[Cell]*Values{}
+		}
+		f.cells[c.Minute][c.Cell] = &c.Values
 	}
 	for _, t := range s.Topics {
 		r := &retained{Minutes: t.Minutes}

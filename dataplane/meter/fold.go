@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -23,9 +24,20 @@ type fold struct {
 	next    int64 // commit-log offset behind the last counted record
 	minute  int64 // minute of the last counted record; never goes back
 	open    int64 // first minute that is not sealed
-	cells   map[int64]map[Cell]Values
+	cells   map[int64]map[Cell]*Values
 	topics  map[topicKey]*retained
 	waiting *pendingSeal
+	hot     hot
+}
+
+// hot is where the last record was counted: the next one mostly belongs there,
+// too. values is nil when nothing is known.
+type hot struct {
+	topic, origin []byte // as the record had them
+	class         byte
+	minute        int64
+	values        *Values
+	retained      *retained
 }
 
 type topicKey struct{ namespaceID, topic string }
@@ -51,7 +63,7 @@ type topicBytes struct {
 }
 
 func openFold(cfg Config) (*fold, error) {
-	f := &fold{cfg: cfg, cells: map[int64]map[Cell]Values{}, topics: map[topicKey]*retained{}}
+	f := &fold{cfg: cfg, cells: map[int64]map[Cell]*Values{}, topics: map[topicKey]*retained{}}
 	found, err := f.load()
 	if err != nil {
 		return nil, err
@@ -98,38 +110,58 @@ func (f *fold) apply(offset int64, rec []byte) {
 		return
 	}
 	f.minute = max(f.minute, f.open, r.StoreTimestamp/60_000)
-	ns, topic, ok := Sent(&r)
-	if !ok {
+	size, class := weigh(r.Body, r.Properties)
+	v, kept := f.placeLocked(&r, class)
+	if v == nil {
 		return
 	}
-	keyID, protocol := origin(r.Properties)
-	cell := Cell{NamespaceID: ns, Topic: topic, KeyID: keyID, Class: Class(r.Properties), Protocol: protocol}
-	size := Size(r.Body, r.Properties)
 	u4, u64 := Units(size)
-	if f.cells[f.minute] == nil {
-		f.cells[f.minute] = map[Cell]Values{}
-	}
-	v := f.cells[f.minute][cell]
 	v[MessagesIn]++
 	v[BytesIn] += size
 	v[Units4In] += u4
 	v[Units64In] += u64
-	f.cells[f.minute][cell] = v
-	f.retain(topicKey{ns, topic}, size)
+	kept.add(f.minute, size)
 }
 
-func (f *fold) retain(key topicKey, bytes uint64) {
-	t := f.topics[key]
+// placeLocked returns where a record counts, nil for one that nobody pays.
+func (f *fold) placeLocked(r *message.Fields, class byte) (*Values, *retained) {
+	from, own := message.FindProperty(r.Properties, PropertyOrigin)
+	h := &f.hot
+	if own && h.values != nil && h.minute == f.minute && h.class == class && bytes.Equal(h.topic, r.Topic) && bytes.Equal(h.origin, from) {
+		return h.values, h.retained
+	}
+	ns, topic, ok := Sent(r)
+	if !ok {
+		return nil, nil
+	}
+	keyID, protocol := origin(r.Properties)
+	cell := Cell{NamespaceID: ns, Topic: topic, KeyID: keyID, Class: class, Protocol: protocol}
+	if f.cells[f.minute] == nil {
+		f.cells[f.minute] = map[Cell]*Values{}
+	}
+	v := f.cells[f.minute][cell]
+	if v == nil {
+		v = &Values{}
+		f.cells[f.minute][cell] = v
+	}
+	t := f.topics[topicKey{ns, topic}]
 	if t == nil {
 		t = &retained{}
-		f.topics[key] = t
+		f.topics[topicKey{ns, topic}] = t
 	}
+	if own && string(r.Topic) != message.ScheduleTopic { // what is parked there counts elsewhere, by a property
+		*h = hot{topic: append(h.topic[:0], r.Topic...), origin: append(h.origin[:0], from...), class: class, minute: f.minute, values: v, retained: t}
+	}
+	return v, t
+}
+
+func (t *retained) add(minute int64, bytes uint64) {
 	t.Total += bytes
-	if n := len(t.Minutes); n > 0 && t.Minutes[n-1].Minute == f.minute {
+	if n := len(t.Minutes); n > 0 && t.Minutes[n-1].Minute == minute {
 		t.Minutes[n-1].Bytes += bytes
 		return
 	}
-	t.Minutes = append(t.Minutes, retainedMinute{f.minute, bytes})
+	t.Minutes = append(t.Minutes, retainedMinute{minute, bytes})
 }
 
 // retained returns the bytes that each topic keeps now; what is older than the
@@ -148,6 +180,7 @@ func (f *fold) retained() []topicBytes {
 		t.Minutes = slices.Delete(t.Minutes, 0, expired)
 		if len(t.Minutes) == 0 {
 			delete(f.topics, key)
+			f.hot.values = nil
 			continue
 		}
 		out = append(out, topicBytes{key.namespaceID, key.topic, t.Total})
@@ -180,7 +213,7 @@ func (f *fold) read() (cells map[int64]map[Cell]Values, open int64) {
 	cells = make(map[int64]map[Cell]Values, len(f.cells))
 	for minute, m := range f.cells {
 		for cell, v := range m {
-			put(cells, minute, cell, v)
+			put(cells, minute, cell, *v)
 		}
 	}
 	return cells, f.open
@@ -193,6 +226,7 @@ func (f *fold) drop(through int64) {
 	for minute := range f.cells {
 		if minute <= through && minute < f.open {
 			delete(f.cells, minute)
+			f.hot.values = nil
 		}
 	}
 }

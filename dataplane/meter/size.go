@@ -3,6 +3,7 @@ package meter
 import (
 	"bytes"
 	"strings"
+	"unsafe"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
@@ -36,53 +37,74 @@ func origin(props []byte) (keyID string, protocol byte) {
 // like any other, also while it waits for its delay; the record that then
 // arrives has no origin any more.
 func Sent(f *message.Fields) (namespaceID, topic string, ok bool) {
+	prefix, ns, bare, ok := sent(f)
+	return strings.Clone(ns), strings.Clone(prefix + bare), ok
+}
+
+// SentIn is Sent for those who want the namespace only, which is a part of f.
+func SentIn(f *message.Fields) (namespaceID string, ok bool) {
+	_, ns, _, ok := sent(f)
+	return ns, ok
+}
+
+func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 	name, parked := f.Topic, false
 	_, own := message.FindProperty(f.Properties, PropertyOrigin)
 	if own && string(name) == message.ScheduleTopic { // nowhere else is that property the broker's
 		name, _ = message.FindProperty(f.Properties, message.KeyRealTopic)
 		parked = true
 	}
-	prefix, namespaceID, bare, ok := policy.SplitPhysical(string(name))
+	prefix, namespaceID, bare, ok = policy.SplitPhysical(unsafe.String(unsafe.SliceData(name), len(name)))
 	if !ok || prefix != "" && !own || prefix == "" && parked {
-		return "", "", false
+		return "", "", "", false
 	}
-	return namespaceID, prefix + bare, true
+	return prefix, namespaceID, bare, true
 }
 
 // Size is what a message weighs on the bill: its body as it came over the wire
 // and the user's properties, in bytes.
 func Size(body, props []byte) uint64 {
-	n := len(body)
-	for k, v := range message.Properties(props) {
-		if !message.SystemKey(k) && !bytes.HasPrefix(k, []byte(policy.OwnPrefix)) {
-			n += len(k) + len(v)
-		}
-	}
-	return uint64(n)
-}
-
-// Units returns the billable units of a message of size bytes, of 4 KiB and of
-// 64 KiB; an empty message is one of each.
-func Units(size uint64) (u4, u64 uint64) {
-	return max(1, (size+4<<10-1)/(4<<10)), max(1, (size+64<<10-1)/(64<<10))
+	size, _ := weigh(body, props)
+	return size
 }
 
 // Class tells a stored message's class from its properties.
 func Class(props []byte) byte {
-	class := byte(ClassNormal)
-	for k := range message.Properties(props) {
+	_, class := weigh(nil, props)
+	return class
+}
+
+// weigh is Size and Class in one pass.
+func weigh(body, props []byte) (size uint64, class byte) {
+	n := len(body)
+	class = ClassNormal
+	for k, v := range message.Properties(props) {
+		if !message.SystemKey(k) {
+			if !bytes.HasPrefix(k, []byte(policy.OwnPrefix)) {
+				n += len(k) + len(v)
+			}
+			continue
+		}
 		switch string(k) {
 		case message.KeyTransactionPrepared:
-			return ClassTransactional
+			class = ClassTransactional
 		case message.KeyDelay, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs:
-			class = ClassDelayed
+			if class != ClassTransactional {
+				class = ClassDelayed
+			}
 		case message.KeyShardingKey, message.KeyShardingKeyGo:
 			if class == ClassNormal {
 				class = ClassOrdered
 			}
 		}
 	}
-	return class
+	return uint64(n), class
+}
+
+// Units returns the billable units of a message of size bytes, of 4 KiB and of
+// 64 KiB; an empty message is one of each.
+func Units(size uint64) (u4, u64 uint64) {
+	return max(1, (size+4<<10-1)/(4<<10)), max(1, (size+64<<10-1)/(64<<10))
 }
 
 // Delivered counts stored records that are about to be handed to a consumer;
@@ -94,9 +116,9 @@ func (m *Meter) Delivered(cell Cell, records [][]byte) {
 		if err != nil {
 			continue
 		}
-		size := Size(f.Body, f.Properties)
+		size, class := weigh(f.Body, f.Properties)
 		u4, u64 := Units(size)
-		v := &byClass[strings.IndexByte(classes, Class(f.Properties))]
+		v := &byClass[strings.IndexByte(classes, class)]
 		v[MessagesOut]++
 		v[BytesOut] += size
 		v[Units4Out] += u4

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,14 @@ type metrics struct {
 	messagesIn, bytesIn   *prometheus.CounterVec
 	messagesOut, bytesOut *prometheus.CounterVec
 	appendSeconds         prometheus.Histogram
+	last                  nsCounters // of stored, which one goroutine calls
+}
+
+// nsCounters are the counters of one namespace, which most records in a row
+// share.
+type nsCounters struct {
+	namespace       string
+	messages, bytes prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer, role string) *metrics {
@@ -66,10 +75,16 @@ func (m *metrics) stored(rec []byte) {
 	if err != nil {
 		return
 	}
-	if ns, _, ok := meter.Sent(&f); ok {
-		m.messagesIn.WithLabelValues(ns).Inc()
-		m.bytesIn.WithLabelValues(ns).Add(float64(len(rec)))
+	ns, ok := meter.SentIn(&f)
+	if !ok {
+		return
 	}
+	if ns != m.last.namespace || m.last.messages == nil {
+		name := strings.Clone(ns)
+		m.last = nsCounters{name, m.messagesIn.WithLabelValues(name), m.bytesIn.WithLabelValues(name)}
+	}
+	m.last.messages.Inc()
+	m.last.bytes.Add(float64(len(rec)))
 }
 
 func (m *metrics) delivered(namespaceID string, records [][]byte) {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -33,59 +34,57 @@ func (r *FieldReader) problem(key, text string) {
 }
 
 // Text returns a required, non-empty text.
-func (r *FieldReader) Text(key string) string {
-	v := r.fields.Value(key)
+func (r *FieldReader) Text(key string) string { return r.text(key, r.fields.Value(key)) }
+
+// Optional returns a text or "".
+func (r *FieldReader) Optional(key string) string { return r.fields.Value(key) }
+
+// Int64 returns a required number.
+func (r *FieldReader) Int64(key string) int64 { return r.number(key, r.fields.Value(key), 64) }
+
+// Int32 returns a required number of 32 bits.
+func (r *FieldReader) Int32(key string) int32 { return int32(r.number(key, r.fields.Value(key), 32)) }
+
+// OptionalInt64 returns a number, or def when the field is absent or empty.
+func (r *FieldReader) OptionalInt64(key string, def int64) int64 {
+	return r.optional(key, r.fields.Value(key), def, 64)
+}
+
+// OptionalInt32 is OptionalInt64 for 32 bits.
+func (r *FieldReader) OptionalInt32(key string, def int32) int32 {
+	return int32(r.optional(key, r.fields.Value(key), int64(def), 32))
+}
+
+// OptionalBool returns true or false, or def when the field is absent or
+// empty.
+func (r *FieldReader) OptionalBool(key string, def bool) bool {
+	return r.bool(key, r.fields.Value(key), def)
+}
+
+func (r *FieldReader) text(key, v string) string {
 	if v == "" {
 		r.problem(key, "is missing")
 	}
 	return v
 }
 
-// Optional returns a text or "".
-func (r *FieldReader) Optional(key string) string { return r.fields.Value(key) }
-
-// Int64 returns a required number.
-func (r *FieldReader) Int64(key string) int64 {
-	v, ok := r.fields.Lookup(key)
-	if !ok || v == "" {
+func (r *FieldReader) number(key, v string, bits int) int64 {
+	if v == "" {
 		r.problem(key, "is missing")
 		return 0
 	}
-	return r.parse(key, v, 64)
+	return r.parse(key, v, bits)
 }
 
-// Int32 returns a required number of 32 bits.
-func (r *FieldReader) Int32(key string) int32 {
-	v, ok := r.fields.Lookup(key)
-	if !ok || v == "" {
-		r.problem(key, "is missing")
-		return 0
-	}
-	return int32(r.parse(key, v, 32))
-}
-
-// OptionalInt64 returns a number, or def when the field is absent or empty.
-func (r *FieldReader) OptionalInt64(key string, def int64) int64 {
-	v := r.fields.Value(key)
+func (r *FieldReader) optional(key, v string, def int64, bits int) int64 {
 	if v == "" {
 		return def
 	}
-	return r.parse(key, v, 64)
+	return r.parse(key, v, bits)
 }
 
-// OptionalInt32 is OptionalInt64 for 32 bits.
-func (r *FieldReader) OptionalInt32(key string, def int32) int32 {
-	v := r.fields.Value(key)
-	if v == "" {
-		return def
-	}
-	return int32(r.parse(key, v, 32))
-}
-
-// OptionalBool returns true or false, or def when the field is absent or
-// empty.
-func (r *FieldReader) OptionalBool(key string, def bool) bool {
-	switch v := r.fields.Value(key); v {
+func (r *FieldReader) bool(key, v string, def bool) bool {
+	switch v {
 	case "":
 		return def
 	case "true", "True", "TRUE":
@@ -133,6 +132,17 @@ var (
 	sendLetters = [...]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"}
 )
 
+// sendField returns the place of a field in names, -1 for none.
+func sendField(names *[len(sendNames)]string, key string) int {
+	if names == &sendLetters {
+		if len(key) == 1 && key[0] >= 'a' && key[0] <= 'm' {
+			return int(key[0] - 'a')
+		}
+		return -1
+	}
+	return slices.Index(names[:], key)
+}
+
 // usesLetters reports whether a send request code has the short field names.
 func usesLetters(code int32) bool {
 	return code == SendMessageV2 || code == SendBatchMessage || code == SendReplyMessageV2
@@ -145,21 +155,28 @@ func ParseSendHeader(f *Frame) (SendHeader, error) {
 	if usesLetters(f.Code) {
 		n = &sendLetters
 	}
-	r := ReadFields(f.Ext)
+	// One pass over the fields: the last one of a name counts.
+	var v [len(sendNames)]string
+	for i := range f.Ext {
+		if at := sendField(n, f.Ext[i].Key); at >= 0 {
+			v[at] = f.Ext[i].Value
+		}
+	}
+	var r FieldReader
 	h := SendHeader{
-		ProducerGroup:         r.Text(n[0]),
-		Topic:                 r.Text(n[1]),
-		DefaultTopic:          r.Text(n[2]),
-		DefaultTopicQueueNums: r.Int32(n[3]),
-		QueueID:               r.Int32(n[4]),
-		SysFlag:               r.Int32(n[5]),
-		BornTimestamp:         r.Int64(n[6]),
-		Flag:                  r.Int32(n[7]),
-		Properties:            r.Optional(n[8]),
-		ReconsumeTimes:        r.OptionalInt32(n[9], 0),
-		UnitMode:              r.OptionalBool(n[10], false),
-		MaxReconsumeTimes:     r.OptionalInt32(n[11], -1),
-		Batch:                 r.OptionalBool(n[12], false),
+		ProducerGroup:         r.text(n[0], v[0]),
+		Topic:                 r.text(n[1], v[1]),
+		DefaultTopic:          r.text(n[2], v[2]),
+		DefaultTopicQueueNums: int32(r.number(n[3], v[3], 32)),
+		QueueID:               int32(r.number(n[4], v[4], 32)),
+		SysFlag:               int32(r.number(n[5], v[5], 32)),
+		BornTimestamp:         r.number(n[6], v[6], 64),
+		Flag:                  int32(r.number(n[7], v[7], 32)),
+		Properties:            v[8],
+		ReconsumeTimes:        int32(r.optional(n[9], v[9], 0, 32)),
+		UnitMode:              r.bool(n[10], v[10], false),
+		MaxReconsumeTimes:     int32(r.optional(n[11], v[11], -1, 32)),
+		Batch:                 r.bool(n[12], v[12], false),
 	}
 	return h, r.Err()
 }

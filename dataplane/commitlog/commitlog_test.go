@@ -445,7 +445,7 @@ func TestOpen_fencesALostFile(t *testing.T) {
 			mem := vfs.NewMem(nil)
 			now := time.UnixMilli(1000)
 			deps := testDeps(mem)
-			deps.Now = func() time.Time { now = now.Add(time.Second); return now }
+			deps.Now = func() time.Time { return now }
 			cfg := Config{Dir: "/log", SegmentBytes: segmentBytes, FlushInterval: time.Hour}
 			l, err := Open(cfg, deps)
 			if err != nil {
@@ -457,6 +457,7 @@ func TestOpen_fencesALostFile(t *testing.T) {
 			l.Start()
 			var seq Sequence
 			for range 60 {
+				now = now.Add(time.Second)
 				mustAppend(t, l, request(&seq, 1, 300))
 			}
 			offs, _ := readAll(t, l)

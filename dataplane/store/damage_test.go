@@ -31,7 +31,7 @@ func newDamageStore(t *testing.T) *damageStore {
 	t.Helper()
 	now := time.UnixMilli(1_700_000_000_000)
 	d := &damageStore{disk: vfs.NewMem(func() time.Time { return now })}
-	s, err := Open(testConfig(), Deps{FS: d.disk, Now: func() time.Time { now = now.Add(10 * time.Second); return now }})
+	s, err := Open(testConfig(), Deps{FS: d.disk, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +41,7 @@ func newDamageStore(t *testing.T) *damageStore {
 		}
 	}
 	for i := range 130 {
+		now = now.Add(10 * time.Second)
 		m := msg("AB"[i%2:i%2+1], int32(i/2%2), fmt.Sprintf("%d%s", i, strings.Repeat("b", 350)))
 		m.Properties = message.AppendProperty(m.Properties, message.KeyKeys, fmt.Sprintf("k%d", i))
 		a, err := s.Append(t.Context(), m, DurabilitySync)

@@ -52,7 +52,23 @@ func OpenView(cfg Config, deps Deps) (*View, error) {
 }
 
 // Close closes the files.
-func (v *View) Close() error { return errors.Join(v.s.clog.Close(), v.s.checkpoint.close()) }
+func (v *View) Close() error {
+	var err error
+	if v.s.layout != nil {
+		err = v.s.layout.Close()
+	}
+	return errors.Join(err, v.s.clog.Close(), v.s.checkpoint.close())
+}
+
+// Queues gives all queues, in whatever layout they are; one that is damaged
+// with an error. Call it once.
+func (v *View) Queues(each func(topic string, id int32, q *queuelog.Queue, err error) error) error {
+	if err := v.s.openLayout(!v.Unclean); err != nil {
+		return err
+	}
+	_, err := v.s.layout.Load(each)
+	return err
+}
 
 // CommitLog is the log, before its recovery: nothing can be appended.
 func (v *View) CommitLog() *commitlog.Log { return v.s.clog }

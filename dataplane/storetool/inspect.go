@@ -91,8 +91,10 @@ func (s *Summary) look(f *folder, o *Options) error {
 	if err := s.segments(v); err != nil {
 		return err
 	}
-	if err := v.loadQueues((*queueCheck).halve); err != nil {
-		return err
+	if v.view != nil || f.cfg.QueueLayout == store.LayoutCompatible {
+		if err := v.loadQueues((*queueCheck).halve); err != nil {
+			return err
+		}
 	}
 	for _, ids := range v.queues {
 		for _, q := range ids {

@@ -57,6 +57,14 @@ func (q *queueFiles) entry(n int64) ([]byte, error) {
 	return b[:q.unit], nil
 }
 
+// place is where an entry stands: of the compact layout, its number in the queue.
+func (q *queueCheck) place(root string, n int64) (name string, at int64) {
+	if q.log != nil {
+		return fmt.Sprintf("sluice.queues of %s queue %d", q.topic, q.id), n
+	}
+	return q.queueFiles.place(root, n)
+}
+
 // place is where an entry stands.
 func (q *queueFiles) place(root string, n int64) (name string, at int64) {
 	at = n * q.unit
@@ -71,6 +79,9 @@ func (q *queueFiles) place(root string, n int64) (name string, at int64) {
 // queueCheck is one queue and how far its entries were compared.
 type queueCheck struct {
 	queueFiles
+	log    *queuelog.Queue // of the compact layout, instead of files
+	units  []queuelog.Unit // read ahead of log
+	unitAt int64           // of units[0]
 	topic  string
 	id     int32
 	next   int64 // entries in front of it were compared
@@ -144,6 +155,9 @@ func (v *verifier) eachQueue(root string, visit func(topic string, id int32) err
 
 // loadQueues opens all queues; findEnd sets used.
 func (v *verifier) loadQueues(findEnd func(*queueCheck) error) error {
+	if v.cfg.QueueLayout == store.LayoutCompact {
+		return v.loadCompactQueues()
+	}
 	per := (v.cfg.QueueSegmentBytes + queuelog.UnitBytes - 1) / queuelog.UnitBytes
 	return v.eachQueue("consumequeue", func(topic string, id int32) error {
 		files, err := v.loadFiles(queuelog.UnitBytes, per*queuelog.UnitBytes, "consumequeue", topic, strconv.Itoa(int(id)))
@@ -172,14 +186,65 @@ func (v *verifier) loadQueues(findEnd func(*queueCheck) error) error {
 	})
 }
 
+// loadCompactQueues opens the queues of the compact layout.
+func (v *verifier) loadCompactQueues() error {
+	const name = "sluice.queues"
+	err := v.view.Queues(func(topic string, id int32, log *queuelog.Queue, err error) error {
+		if err != nil && !errors.Is(err, queuelog.ErrDamaged) {
+			return err
+		}
+		if err != nil {
+			v.fault(Finding{Name: "queue-damaged", File: name, What: fmt.Sprintf("%s queue %d: %v", topic, id, err), Fix: fixStart})
+			return nil
+		}
+		lo, hi := log.Range()
+		q := &queueCheck{log: log, topic: topic, id: id, next: lo, used: hi}
+		q.first = lo
+		if v.queues[topic] == nil {
+			v.queues[topic] = map[int32]*queueCheck{}
+		}
+		v.queues[topic][id] = q
+		v.Queues++
+		if u, ok, err := log.Last(); err == nil && ok {
+			v.newest = max(v.newest, u.Offset)
+		}
+		return nil
+	})
+	if errors.Is(err, queuelog.ErrDirectory) {
+		v.fault(Finding{Name: "queue-directory", File: name + "/directory", What: err.Error(), Fix: "The next start makes all queues anew from the commit log."})
+		return nil
+	}
+	return err
+}
+
 // at returns an entry; false where none is in use.
 func (q *queueCheck) at(n int64) (queuelog.Unit, bool, error) {
+	if q.log != nil {
+		return q.atLog(n)
+	}
 	b, err := q.entry(n)
 	if err != nil || b == nil {
 		return queuelog.Unit{}, false, err
 	}
 	u := queuelog.Unit{Offset: int64(binary.BigEndian.Uint64(b)), Size: int32(binary.BigEndian.Uint32(b[8:])), TagsCode: int64(binary.BigEndian.Uint64(b[12:]))}
 	return u, u.Offset >= 0 && u.Size > 0, nil
+}
+
+func (q *queueCheck) atLog(n int64) (queuelog.Unit, bool, error) {
+	if i := n - q.unitAt; i >= 0 && i < int64(len(q.units)) {
+		u := q.units[i]
+		return u, u.Offset >= 0 && u.Size > 0, nil
+	}
+	var err error
+	if q.units, err = q.log.Read(q.units[:0], n, 50); err != nil || len(q.units) == 0 {
+		q.units = q.units[:0]
+		if errors.Is(err, queuelog.ErrDamaged) {
+			err = nil // the entry is told of as empty
+		}
+		return queuelog.Unit{}, false, err
+	}
+	q.unitAt = n
+	return q.atLog(n)
 }
 
 // findUsed finds the last entry in use: files are zero behind it.

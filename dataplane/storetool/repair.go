@@ -100,7 +100,7 @@ func forget(dir string, fsys vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	names := []string{"index", "sluice.index", "queues.state"}
+	names := []string{"index", "sluice.index", "queues.state", "sluice.queues"}
 	topics, err := fsys.ReadDir(filepath.Join(dir, "consumequeue"))
 	for _, topic := range topics {
 		if !strings.HasPrefix(topic.Name, lightPrefix) {
@@ -115,7 +115,7 @@ func forget(dir string, fsys vfs.FS) error {
 }
 
 // derived begins the names of files that are made again or mean nothing.
-var derived = []string{"consumequeue/", "index/", "sluice.index/", "queues.state", "checkpoint", "abort", "lock"}
+var derived = []string{"consumequeue/", "index/", "sluice.index/", "sluice.queues/", "queues.state", "checkpoint", "abort", "lock"}
 
 // plan lists the changes of the trial and makes the copies.
 func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, r *RepairOptions) error {

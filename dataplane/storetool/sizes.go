@@ -1,6 +1,7 @@
 package storetool
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,14 @@ func (s Sizes) config(dir string) store.Config {
 	cfg.Dir, cfg.SegmentBytes, cfg.QueueSegmentBytes, cfg.Preallocate = dir, s.SegmentBytes, s.QueueSegmentBytes, false
 	cfg.IndexSlots, cfg.IndexEntries = s.IndexSlots, s.IndexEntries
 	return cfg
+}
+
+// or takes what is not given from the folder's own format file.
+func (s Sizes) or(f store.Format) Sizes {
+	return Sizes{
+		cmp.Or(s.SegmentBytes, f.SegmentBytes), cmp.Or(s.QueueSegmentBytes, f.QueueSegmentBytes),
+		cmp.Or(s.IndexSlots, f.IndexSlots), cmp.Or(s.IndexEntries, f.IndexEntries),
+	}
 }
 
 // findSizes takes what is given and finds out the rest from the files; what

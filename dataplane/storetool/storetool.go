@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
@@ -75,10 +76,24 @@ func (f *folder) open(o *Options, locked bool) error {
 			return err
 		}
 	}
+	format, err := store.ReadFormat(f.fs, o.Dir)
+	if err != nil {
+		return err
+	}
+	if format.Version > 0 {
+		o.Sizes = o.Sizes.or(format)
+	}
 	if f.sizes, err = findSizes(f.fs, o.Dir, o.Sizes); err != nil {
 		return err
 	}
 	f.cfg = f.sizes.config(o.Dir)
+	compact, err := queuelog.Exists(f.fs, filepath.Join(o.Dir, "sluice.queues"))
+	if err != nil {
+		return err
+	}
+	if compact {
+		f.cfg.QueueLayout = store.LayoutCompact
+	}
 	if f.cfg.IndexCompatible, err = vfs.Exists(f.fs, filepath.Join(o.Dir, "index")); err != nil {
 		return err
 	}

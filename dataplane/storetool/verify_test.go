@@ -22,11 +22,17 @@ import (
 // its folder and the offsets of its records.
 func ownStore(t *testing.T) (dir string, records []store.Appended) {
 	t.Helper()
+	return ownStoreOf(t, store.LayoutCompatible)
+}
+
+func ownStoreOf(t *testing.T, layout store.QueueLayout) (dir string, records []store.Appended) {
+	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
 	cfg := Sizes{16 << 10, 1200, 8, 30}.config(dir)
+	cfg.QueueLayout = layout
 	cfg.StoreHost = netip.MustParseAddrPort("10.1.2.4:10911")
 	now := time.UnixMilli(1_700_000_000_000)
-	s, err := store.Open(cfg, store.Deps{Now: func() time.Time { now = now.Add(10 * time.Second); return now }})
+	s, err := store.Open(cfg, store.Deps{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +40,7 @@ func ownStore(t *testing.T) (dir string, records []store.Appended) {
 		t.Fatal(err)
 	}
 	for i := range 120 {
+		now = now.Add(10 * time.Second)
 		m := &message.Message{
 			Topic: "AB"[i%2 : i%2+1], QueueID: int32(i / 2 % 2), Body: []byte(fmt.Sprintf("%d%s", i, strings.Repeat("b", 300))),
 			BornHost: netip.MustParseAddrPort("10.1.2.3:40000"), Properties: message.AppendProperty(nil, message.KeyKeys, fmt.Sprintf("k%d", i)),
@@ -128,6 +135,32 @@ func TestVerify_namesEveryChangedByte(t *testing.T) {
 	checkFlip(t, dir, "config/sluice.indexKey.json", 0, "secret of the index", "config-damaged")
 	if r := verify(t, dir); len(r.Faults)+len(r.Dirty) > 0 {
 		t.Fatalf("changed back: %+v", r)
+	}
+}
+
+// The compact layout is verified like the other: each changed byte of a page
+// in use and of the directory is named, and a repair makes it good.
+func TestVerify_compactLayout(t *testing.T) {
+	dir, _ := ownStoreOf(t, store.LayoutCompact)
+	if r := verify(t, dir); !r.Clean || len(r.Faults)+len(r.Dirty)+len(r.Notes) > 0 || r.Records != 120 || r.Units != 120 || r.Queues != 4 {
+		t.Fatalf("%+v", r)
+	}
+	pages := "sluice.queues/00000000000000000000"
+	for b := range int64(44) {
+		checkFlip(t, dir, pages, b, "page", "queue-")
+	}
+	for b := range int64(40) {
+		checkFlip(t, dir, "sluice.queues/directory", b, "directory", "queue-")
+	}
+	flip(t, dir, pages, 30)
+	if _, err := Repair(t.Context(), Options{Dir: dir}, RepairOptions{Rebuild: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, dir); len(r.Faults)+len(r.Dirty) > 0 || r.Units != 120 {
+		t.Errorf("after the repair: %+v", r)
+	}
+	if s, err := Inspect(Options{Dir: dir}); err != nil || len(s.Queues) != 4 || s.Queues[0].To != 30 {
+		t.Errorf("inspect: %+v, %v", s, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/bits"
 	"path/filepath"
 	"slices"
@@ -94,7 +95,7 @@ func (l *Pages) Load(each func(topic string, id int32, q *Queue, err error) erro
 		return nil, err
 	}
 	damaged := false
-	for _, e := range entries {
+	for _, e := range slices.SortedFunc(maps.Values(entries), func(a, b *entry) int { return cmp.Compare(a.number, b.number) }) {
 		q, err := l.load(e)
 		if err != nil {
 			// Noted before anything is written: its pages may go to others.

@@ -139,6 +139,14 @@ func (q *Queue) End() int64 {
 	return q.end
 }
 
+// First returns the commit log offset of the first record, -1 when it is not
+// known or there is none.
+func (q *Queue) First() int64 {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.minOffset
+}
+
 // Last returns the newest message of the queue, false for none.
 func (q *Queue) Last() (Unit, bool, error) {
 	lo, hi := q.Range()

@@ -56,6 +56,13 @@ func (t *touchedQueues) touch(q *queue) {
 	t.list = append(t.list, q)
 }
 
+// all returns the set of this moment.
+func (t *touchedQueues) all() []*queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list)
+}
+
 // take empties the set. A change that comes later touches its queue again.
 func (t *touchedQueues) take() []*queue {
 	t.mu.Lock()
@@ -174,11 +181,13 @@ func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 		}
 		q := s.addQueueLocked(topic, id, log)
 		switch {
-		case s.deleted.has([]byte(topic), log.End()-1):
-			gone = append(gone, q)
 		case err != nil:
 			s.log.Error("consume queue is built anew", "err", err)
 			r.rebuild[q] = true
+		case log.End() > 0 && s.deleted.has([]byte(topic), log.End()-1):
+			gone = append(gone, q)
+		default:
+			r.loaded(q)
 		}
 		return nil
 	})
@@ -195,6 +204,18 @@ func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 		}
 	}
 	return states, nil
+}
+
+// loaded notes what spares recovery a walk through all queues.
+func (r *recovery) loaded(q *queue) {
+	lo, hi := q.log.Range()
+	if lo == hi {
+		return
+	}
+	if end := q.log.End(); end > r.newestEnd {
+		r.newest, r.newestEnd = q, end
+	}
+	r.oldest = min(r.oldest, q.log.First())
 }
 
 // syncQueues makes everything dispatched up to a store time durable in the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -19,6 +20,10 @@ type recovery struct {
 	rebuild map[*queue]bool
 	last    int64 // start of the last record
 	order   map[*queue]*queueOrder
+
+	newest    *queue // the one with the newest record when it was loaded, nil for none
+	newestEnd int64  // commit log offset behind that record
+	oldest    int64  // commit log offset of the oldest record in any queue, -1 when not known
 }
 
 // queueOrder is what a scan knows of the queue offsets of one queue. They
@@ -41,7 +46,7 @@ type waitingRecord struct {
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, last: -1}
+	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, last: -1, oldest: math.MaxInt64}
 	states, err := r.loadQueues(clean)
 	if err != nil {
 		return err
@@ -70,14 +75,18 @@ func (s *Store) recover(clean bool) error {
 	if err := s.deleted.clamp(got.End); err != nil {
 		return err
 	}
-	if err := r.each(func(q *queue) (bool, error) { return q.log.Truncate(got.End) }); err != nil {
-		return err
+	if r.newestEnd > got.End {
+		if err := r.each(func(q *queue) (bool, error) { return q.log.Truncate(got.End) }); err != nil {
+			return err
+		}
 	}
 	if err := r.missing(states, got.End); err != nil {
 		return err
 	}
-	if err := r.each(func(q *queue) (bool, error) { return q.log.Expire(r.logMin) }); err != nil {
-		return err
+	if r.oldest < r.logMin {
+		if err := r.each(func(q *queue) (bool, error) { return q.log.Expire(r.logMin) }); err != nil {
+			return err
+		}
 	}
 	if err := r.rebuildQueues(got.End); err != nil {
 		return err
@@ -86,7 +95,7 @@ func (s *Store) recover(clean bool) error {
 		s.log.Warn("store was repaired", "clean", clean, "from", r.from, "end", got.End,
 			"cut", got.Cut, "reason", got.Reason, "damaged", len(got.Damaged), "rebuilt", len(r.rebuild))
 	}
-	for _, q := range s.allQueues() {
+	for _, q := range s.touched.all() {
 		_, next := q.log.Range()
 		q.seq.Set(next)
 	}
@@ -135,19 +144,12 @@ func (r *recovery) damaged(q *queue, err error) error {
 // newestEntry returns the record that the newest queue entry points to; false
 // when there is no such record.
 func (r *recovery) newestEntry() (int64, bool, error) {
-	var newest *queue
-	var end int64
-	for _, q := range r.s.allQueues() {
-		if e := q.log.End(); e > end {
-			newest, end = q, e
-		}
-	}
-	if newest == nil {
+	if r.newest == nil {
 		return 0, false, nil
 	}
-	u, ok, err := newest.log.Last()
+	u, ok, err := r.newest.log.Last()
 	if err != nil || !ok {
-		return 0, false, r.damaged(newest, err)
+		return 0, false, r.damaged(r.newest, err)
 	}
 	f, err := r.s.clog.Peek(u.Offset)
 	return u.Offset, err == nil && f.Size == u.Size, nil
@@ -156,14 +158,10 @@ func (r *recovery) newestEntry() (int64, bool, error) {
 // checkpointed returns the newest file of the commit log in front of which
 // everything was in synced queues, or the start of the log.
 func (r *recovery) checkpointed() int64 {
-	queued := false
-	for _, q := range r.s.allQueues() {
-		queued = queued || q.log.End() > 0
-	}
 	v := r.s.checkpoint.get()
 	limit := min(v.physic, v.logics) - 3000
 	bases := r.s.clog.Bases()
-	for i := len(bases) - 1; i >= 0 && queued && limit > 0; i-- {
+	for i := len(bases) - 1; i >= 0 && r.newest != nil && limit > 0; i-- {
 		if f, err := r.s.clog.Peek(bases[i]); err == nil && f.StoreTimestamp <= limit {
 			return bases[i]
 		}

@@ -14,7 +14,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rec []byte, topic string, props []byte) {
 		before := bytes.Clone(rec)
 		m, err := Decode(rec)
-		if out := Rewrite(nil, rec, topic, props); (len(out) > 0) != (err == nil && topic != "" && len(topic) <= MaxTopicBytes && len(props) <= MaxPropertiesBytes) {
+		if out := rewrite(nil, rec, topic, props); (len(out) > 0) != (err == nil && topic != "" && len(topic) <= MaxTopicBytes && len(props) <= MaxPropertiesBytes) {
 			t.Fatalf("Rewrite gave %d bytes, Decode %v", len(out), err)
 		} else if len(out) > 0 {
 			back, err := Decode(out)

@@ -124,14 +124,18 @@ func AppendRecord(dst []byte, m *Message) ([]byte, error) {
 
 // appendTail adds what follows the body.
 func appendTail(dst []byte, magic uint32, topic string, properties []byte) []byte {
+	dst = appendTopic(dst, magic, topic)
+	dst = be.AppendUint16(dst, uint16(len(properties)))
+	return append(dst, properties...)
+}
+
+func appendTopic(dst []byte, magic uint32, topic string) []byte {
 	if magic == MagicV2 {
 		dst = be.AppendUint16(dst, uint16(len(topic)))
 	} else {
 		dst = append(dst, byte(len(topic)))
 	}
-	dst = append(dst, topic...)
-	dst = be.AppendUint16(dst, uint16(len(properties)))
-	return append(dst, properties...)
+	return append(dst, topic...)
 }
 
 // Patch writes the fields that are known only when the record gets its place
@@ -266,14 +270,13 @@ func Decode(rec []byte) (Message, error) {
 	}, nil
 }
 
-// Rewrite adds to dst the record rec with another topic and other properties:
-// lengths, total size and (by the topic's length) the version follow, all
-// other bytes stay. It adds nothing when rec is corrupt, the topic is empty or
-// over MaxTopicBytes, or the properties are over MaxPropertiesBytes. dst and
-// rec must not overlap.
-func Rewrite(dst, rec []byte, topic string, properties []byte) []byte {
-	f, err := Parse(rec)
-	if err != nil || topic == "" || len(topic) > MaxTopicBytes || len(properties) > MaxPropertiesBytes {
+// Rewrite adds to dst the record rec, which Parse took apart into f, with
+// another topic and the properties that props adds: lengths, total size and (by
+// the topic's length) the version follow, all other bytes stay. It adds nothing
+// when the topic is empty or over MaxTopicBytes, or the properties are over
+// MaxPropertiesBytes. dst and rec must not overlap.
+func Rewrite(dst, rec []byte, f *Fields, topic string, props func(dst []byte) []byte) []byte {
+	if topic == "" || len(topic) > MaxTopicBytes {
 		return dst
 	}
 	magic := MagicV1
@@ -283,7 +286,15 @@ func Rewrite(dst, rec []byte, topic string, properties []byte) []byte {
 	start := len(dst)
 	bodyEnd := 72 + hostBytes(f.SysFlag, SysFlagBornHostV6) + hostBytes(f.SysFlag, SysFlagStoreHostV6) + len(f.Body)
 	dst = append(dst, rec[:bodyEnd]...)
-	dst = appendTail(dst, magic, topic, properties)
+	dst = appendTopic(dst, magic, topic)
+	dst = append(dst, 0, 0)
+	at := len(dst)
+	dst = props(dst)
+	n := len(dst) - at
+	if n > MaxPropertiesBytes {
+		return dst[:start]
+	}
+	be.PutUint16(dst[at-2:], uint16(n))
 	be.PutUint32(dst[start:], uint32(len(dst)-start))
 	be.PutUint32(dst[start+posMagic:], magic)
 	return dst

@@ -15,9 +15,13 @@ const (
 	valueEnd = 0x02
 )
 
-// nameProperties hold a topic or group name.
-var nameProperties = map[string]bool{
-	"RETRY_TOPIC": true, "REAL_TOPIC": true, "DLQ_ORIGIN_TOPIC": true, "PGROUP": true, "ORIGIN_GROUP": true,
+// namesSomething reports whether a property holds a topic or group name.
+func namesSomething(key []byte) bool {
+	switch string(key) {
+	case "RETRY_TOPIC", "REAL_TOPIC", "DLQ_ORIGIN_TOPIC", "PGROUP", "ORIGIN_GROUP":
+		return true
+	}
+	return false
 }
 
 // ShowProperties maps a stored record's properties to what the view's client
@@ -26,10 +30,21 @@ func ShowProperties(v *View, props []byte) []byte {
 	if v.p.system {
 		return props
 	}
-	return mapProperties(props, func(value string) (string, bool) {
-		shown := v.ShowTopic(value)
-		return shown, shown != ""
-	})
+	return orNew(props, v.showValue)
+}
+
+// AppendShownProperties adds to dst what ShowProperties returns.
+func AppendShownProperties(dst []byte, v *View, props []byte) []byte {
+	if v.p.system {
+		return append(dst, props...)
+	}
+	dst, _ = appendMapped(dst, props, v.showValue)
+	return dst
+}
+
+func (v *View) showValue(value string) (string, bool) {
+	shown := v.ShowTopic(value)
+	return shown, shown != ""
 }
 
 // StoreProperties maps properties that a client sent to their stored form. A
@@ -38,7 +53,7 @@ func StoreProperties(v *View, props []byte) []byte {
 	if v.p.system {
 		return props
 	}
-	return mapProperties(props, func(value string) (string, bool) {
+	return orNew(props, func(value string) (string, bool) {
 		prefix, rest := splitPrefix(value)
 		ns, _, ok := strings.Cut(rest, separator)
 		switch {
@@ -51,39 +66,54 @@ func StoreProperties(v *View, props []byte) []byte {
 	})
 }
 
-func mapProperties(props []byte, name func(string) (string, bool)) []byte {
-	var out []byte // nil until the first change
-	for rest := props; len(rest) > 0; {
-		pair := rest
-		if i := bytes.IndexByte(rest, valueEnd); i >= 0 {
-			pair, rest = rest[:i+1], rest[i+1:]
-		} else {
-			rest = nil
+// orNew returns props mapped in a new slice, or itself if nothing changes.
+func orNew(props []byte, name func(string) (string, bool)) []byte {
+	if out, changed := appendMapped(nil, props, name); changed {
+		if out == nil {
+			return []byte{}
 		}
-		at := len(props) - len(rest) - len(pair)
+		return out
+	}
+	return props
+}
+
+// appendMapped adds props to dst with the names that name gives them, without
+// those that it drops and without Sluice's own. Nothing is added when dst is nil
+// and nothing changes.
+func appendMapped(dst, props []byte, name func(string) (string, bool)) (out []byte, changed bool) {
+	lazy := dst == nil
+	kept := 0 // props[kept:at] is to be added as it is
+	for at := 0; at < len(props); {
+		end := len(props)
+		if i := bytes.IndexByte(props[at:], valueEnd); i >= 0 {
+			end = at + i + 1
+		}
+		pair := props[at:end]
 		key, value, _ := bytes.Cut(bytes.TrimSuffix(pair, []byte{valueEnd}), []byte{nameEnd})
-		replacement, changed := pair, false
+		drop, replacement := false, []byte(nil)
 		switch {
 		case bytes.HasPrefix(key, []byte(OwnPrefix)):
-			replacement, changed = nil, true
-		case nameProperties[string(key)]:
+			drop = true
+		case namesSomething(key):
 			if mapped, keep := name(string(value)); !keep {
-				replacement, changed = nil, true
+				drop = true
 			} else if mapped != string(value) {
-				replacement, changed = joinProperty(string(key), mapped), true
+				drop, replacement = true, joinProperty(string(key), mapped)
 			}
 		}
-		if changed && out == nil {
-			out = append(make([]byte, 0, len(props)), props[:at]...)
+		if drop {
+			if dst == nil {
+				dst = make([]byte, 0, len(props))
+			}
+			dst = append(append(dst, props[kept:at]...), replacement...)
+			kept, changed = end, true
 		}
-		if out != nil {
-			out = append(out, replacement...)
-		}
+		at = end
 	}
-	if out == nil {
-		return props
+	if lazy && !changed {
+		return nil, false
 	}
-	return out
+	return append(dst, props[kept:]...), changed
 }
 
 func joinProperty(key, value string) []byte {

@@ -406,7 +406,7 @@ func (p *Processor) ackUsage(r *request) (*wire.Frame, error) {
 
 // pullDenials tells what was denied, and forgets what the caller acknowledges.
 func (p *Processor) pullDenials(r *request) (*wire.Frame, error) {
-	report, signature, err := p.policy.Denials(r.ext["ack"])
+	report, signature, err := p.policy.Denials(r.f.Ext.Value("ack"))
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func (p *Processor) heartbeat(r *request) (*wire.Frame, error) {
 		if firstErr == nil {
 			firstErr = err
 		} else if errors.As(err, &refusal) { // the answer holds one, the log holds all
-			p.denied(r, refusal)
+			p.denied(r, refusal, p.requestID())
 		}
 	}
 	var producers []string

@@ -35,13 +35,15 @@ func (p *Processor) refuse(r *request, err error) *wire.Frame {
 	var field *wire.FieldError
 	switch {
 	case errors.As(err, &refusal):
-		p.denied(r, refusal)
-		return r.f.Reply(RefusalCode(refusal.Code), refusal.WithRequestID(r.id).Error())
+		id := p.requestID()
+		p.denied(r, refusal, id)
+		return r.f.Reply(RefusalCode(refusal.Code), refusal.WithRequestID(id).Error())
 	case errors.As(err, &core):
+		id := p.requestID()
 		if core.Code == broker.CodeInternal {
-			p.log.Error("request failed", "code", r.f.Code, "request_id", r.id, "err", err)
+			p.log.Error("request failed", "code", r.f.Code, "request_id", id, "err", err)
 		}
-		return p.reply(r, core.Code.Remoting(), core.Code.String(), r.textOf(core), core.Limit)
+		return p.replyWith(r, id, core.Code.Remoting(), core.Code.String(), r.textOf(core), core.Limit)
 	case errors.As(err, &field):
 		return p.reply(r, wire.SystemError, "header_field_invalid", field.Error(), "")
 	case errors.Is(err, wire.ErrMalformed):
@@ -49,14 +51,15 @@ func (p *Processor) refuse(r *request, err error) *wire.Frame {
 	case errors.Is(err, message.ErrCorrupt):
 		return p.reply(r, wire.MessageIllegal, "message_illegal", "the body is not a well-formed batch", "")
 	}
-	p.log.Error("request failed", "code", r.f.Code, "request_id", r.id, "err", err)
-	return p.reply(r, wire.SystemError, "internal", "internal error", "")
+	id := p.requestID()
+	p.log.Error("request failed", "code", r.f.Code, "request_id", id, "err", err)
+	return p.replyWith(r, id, wire.SystemError, "internal", "internal error", "")
 }
 
 // denied counts a refusal, and tells the tenant of it if it is one of a right.
-func (p *Processor) denied(r *request, refusal *policy.Refusal) {
+func (p *Processor) denied(r *request, refusal *policy.Refusal, id string) {
 	p.refused(refusal.Code)
-	p.policy.Denied(refusal, r.conn.RemoteAddr().Addr(), r.id)
+	p.policy.Denied(refusal, r.conn.RemoteAddr().Addr(), id)
 }
 
 // textOf adds the names to blame as the caller knows them.
@@ -76,6 +79,11 @@ func (r *request) textOf(e *broker.Error) string {
 
 // reply makes an answer whose text has the form of all refusals.
 func (p *Processor) reply(r *request, code int32, name, text, limit string) *wire.Frame {
+	return p.replyWith(r, p.requestID(), code, name, text, limit)
+}
+
+// replyWith is reply for a request that has an id already.
+func (p *Processor) replyWith(r *request, id string, code int32, name, text, limit string) *wire.Frame {
 	p.refused(name)
 	var b strings.Builder
 	b.WriteString("[SLUICE:")
@@ -87,6 +95,6 @@ func (p *Processor) reply(r *request, code int32, name, text, limit string) *wir
 		b.WriteString(limit)
 	}
 	b.WriteString("; request_id=")
-	b.WriteString(r.id)
+	b.WriteString(id)
 	return r.f.Reply(code, b.String())
 }

@@ -161,7 +161,7 @@ func (p *Processor) viewMessage(r *request) (*wire.Frame, error) {
 		return nil, err
 	}
 	resp := r.ok()
-	if resp.Body, err = appendShown(nil, v, rec); err != nil {
+	if resp.Body, err = (&shown{v: v}).append(nil, rec); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -234,7 +234,7 @@ func (p *Processor) queryMessage(r *request) (*wire.Frame, error) {
 	}
 	resp := r.ok()
 	for _, rec := range recs {
-		if resp.Body, err = appendShown(resp.Body, v, rec); err != nil {
+		if resp.Body, err = (&shown{v: v}).append(resp.Body, rec); err != nil {
 			return nil, err
 		}
 	}

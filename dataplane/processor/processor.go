@@ -160,15 +160,13 @@ type request struct {
 	ctx  context.Context
 	conn *remoting.Conn
 	f    *wire.Frame
-	ext  map[string]string
 	p    *policy.Principal
 	v    *policy.View // set by view
-	id   string
 }
 
 // Handle answers one request. It implements remoting.Handler.
 func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame) *wire.Frame {
-	r := &request{ctx: ctx, conn: c, f: f, ext: f.Ext.Map(), id: p.requestID()}
+	r := &request{ctx: ctx, conn: c, f: f}
 	principal, err := p.policy.AuthenticateRemoting(policy.RemotingRequest{
 		Fields: f.Ext, Body: f.Body, Remote: c.RemoteAddr().Addr(),
 	})
@@ -213,7 +211,7 @@ func (p *Processor) count(r *request, rejected bool) {
 // namespace if they name one; else the field that newer clients add, else the
 // key's only namespace.
 func (p *Processor) view(r *request, names ...string) (*policy.View, error) {
-	v, err := r.p.InOf(r.ext["ns"], r.conn.RemoteAddr().Addr(), names...)
+	v, err := r.p.InOf(r.f.Ext.Value("ns"), r.conn.RemoteAddr().Addr(), names...)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +237,7 @@ func (r *request) caller(physical string) broker.Caller {
 	who := broker.Caller{KeyID: r.p.KeyID(), NamespaceID: r.v.NamespaceID(), Protocol: broker.ProtocolRemoting}
 	if r.p.System() {
 		_, who.NamespaceID, _, _ = policy.SplitPhysical(physical)
-		if actor := r.ext[actorField]; actor != "" {
+		if actor := r.f.Ext.Value(actorField); actor != "" {
 			who.KeyID, who.Protocol = actor, broker.ProtocolHTTP
 		}
 	}

@@ -1,9 +1,11 @@
 package processor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
@@ -54,7 +56,13 @@ func (p *Processor) pull(r *request) (*wire.Frame, error) {
 	if h.SysFlag&wire.PullFlagSuspend != 0 {
 		q.Hold = time.Duration(h.SuspendTimeoutMillis) * time.Millisecond
 	}
-	p.b.Pull(q, func(out broker.Pulled, err error) { r.conn.Reply(r.f, p.pulled(r, out, err)) })
+	p.b.Pull(q, func(out broker.Pulled, err error) {
+		buf := bodies.Get().(*[]byte)
+		r.conn.Reply(r.f, p.pulled(r, out, err, buf)) // it copies
+		if cap(*buf) <= keepBody {
+			bodies.Put(buf)
+		}
+	})
 	return nil, nil
 }
 
@@ -105,8 +113,9 @@ func (p *Processor) still(r *request) error {
 	return err
 }
 
-// pulled makes the answer. The four offset fields are always there.
-func (p *Processor) pulled(r *request, out broker.Pulled, err error) *wire.Frame {
+// pulled makes the answer, its body in buf. The four offset fields are always
+// there.
+func (p *Processor) pulled(r *request, out broker.Pulled, err error, buf *[]byte) *wire.Frame {
 	if err != nil {
 		return p.refuse(r, err)
 	}
@@ -120,11 +129,15 @@ func (p *Processor) pulled(r *request, out broker.Pulled, err error) *wire.Frame
 	switch out.Status {
 	case broker.PullFound:
 		resp.Remark = "FOUND"
-		body, err := showRecords(r.v, out.Records)
-		if err != nil {
-			return p.refuse(r, err)
+		s := shown{v: r.v}
+		*buf = (*buf)[:0]
+		for _, rec := range out.Records {
+			var err error
+			if *buf, err = s.append(*buf, rec); err != nil {
+				return p.refuse(r, err)
+			}
 		}
-		resp.Body = body
+		resp.Body = *buf
 	case broker.PullNone:
 		resp.Remark = "no new message"
 	case broker.PullSkipped:
@@ -135,33 +148,33 @@ func (p *Processor) pulled(r *request, out broker.Pulled, err error) *wire.Frame
 	return resp
 }
 
-// showRecords copies records with the names that the view's client knows.
-func showRecords(v *policy.View, records [][]byte) ([]byte, error) {
-	size := 0
-	for _, rec := range records {
-		size += len(rec)
-	}
-	body := make([]byte, 0, size)
-	for _, rec := range records {
-		var err error
-		if body, err = appendShown(body, v, rec); err != nil {
-			return nil, err
-		}
-	}
-	return body, nil
+// shown copies records with the names that a view's client knows.
+type shown struct {
+	v *policy.View
+	// The last topic and its name outside: one answer mostly has one.
+	topic []byte
+	name  string
 }
 
-func appendShown(dst []byte, v *policy.View, rec []byte) ([]byte, error) {
-	if v.System() {
+func (s *shown) append(dst, rec []byte) ([]byte, error) {
+	if s.v.System() {
 		return append(dst, rec...), nil
 	}
 	f, err := message.Parse(rec)
 	if err != nil {
 		return nil, fmt.Errorf("record to show: %w", err)
 	}
-	topic := v.ShowTopic(string(f.Topic))
-	if topic == "" {
-		return nil, fmt.Errorf("record of topic %q in a queue of another namespace", strings.ToValidUTF8(string(f.Topic), "?"))
+	if s.name == "" || !bytes.Equal(f.Topic, s.topic) {
+		if s.name = s.v.ShowTopic(string(f.Topic)); s.name == "" {
+			return nil, fmt.Errorf("record of topic %q in a queue of another namespace", strings.ToValidUTF8(string(f.Topic), "?"))
+		}
+		s.topic = append(s.topic[:0], f.Topic...)
 	}
-	return message.Rewrite(dst, rec, topic, policy.ShowProperties(v, f.Properties)), nil
+	return message.Rewrite(dst, rec, &f, s.name, func(dst []byte) []byte { return policy.AppendShownProperties(dst, s.v, f.Properties) }), nil
 }
+
+// bodies are buffers for the bodies of answers.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// keepBody is the largest buffer that is kept: a full pull of usual messages.
+const keepBody = 512 << 10

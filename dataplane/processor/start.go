@@ -146,7 +146,7 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // refuse makes the answer for a message that was submitted and is not stored.
 func (s *sending) refuse(err error) *wire.Frame {
 	s.p.started(s, true)
-	r := &request{conn: s.c, f: &wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}, v: s.v, id: s.p.requestID()}
+	r := &request{conn: s.c, f: &wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}, v: s.v}
 	resp := s.p.refuse(r, broker.StoreError(err))
 	if s.oneWay {
 		return nil

@@ -231,22 +231,34 @@ type PullHeader struct {
 	MaxBytes             int32
 }
 
+// pullNames are the field names of a pull, in the order of PullHeader.
+var pullNames = [...]string{"consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag", "commitOffset",
+	"suspendTimeoutMillis", "subscription", "subVersion", "expressionType", "maxMsgBytes"}
+
 // ParsePullHeader reads the header of a pull request.
 func ParsePullHeader(f *Frame) (PullHeader, error) {
-	r := ReadFields(f.Ext)
+	// One pass over the fields: the last one of a name counts.
+	var v [len(pullNames)]string
+	for i := range f.Ext {
+		if at := slices.Index(pullNames[:], f.Ext[i].Key); at >= 0 {
+			v[at] = f.Ext[i].Value
+		}
+	}
+	n := &pullNames
+	var r FieldReader
 	h := PullHeader{
-		ConsumerGroup:        r.Text("consumerGroup"),
-		Topic:                r.Text("topic"),
-		QueueID:              r.Int32("queueId"),
-		QueueOffset:          r.Int64("queueOffset"),
-		MaxMessages:          r.Int32("maxMsgNums"),
-		SysFlag:              r.Int32("sysFlag"),
-		CommitOffset:         r.Int64("commitOffset"),
-		SuspendTimeoutMillis: r.Int64("suspendTimeoutMillis"),
-		Subscription:         r.Optional("subscription"),
-		SubVersion:           r.Int64("subVersion"),
-		ExpressionType:       r.Optional("expressionType"),
-		MaxBytes:             r.OptionalInt32("maxMsgBytes", 0),
+		ConsumerGroup:        r.text(n[0], v[0]),
+		Topic:                r.text(n[1], v[1]),
+		QueueID:              int32(r.number(n[2], v[2], 32)),
+		QueueOffset:          r.number(n[3], v[3], 64),
+		MaxMessages:          int32(r.number(n[4], v[4], 32)),
+		SysFlag:              int32(r.number(n[5], v[5], 32)),
+		CommitOffset:         r.number(n[6], v[6], 64),
+		SuspendTimeoutMillis: r.number(n[7], v[7], 64),
+		Subscription:         v[8],
+		SubVersion:           r.number(n[9], v[9], 64),
+		ExpressionType:       v[10],
+		MaxBytes:             int32(r.optional(n[11], v[11], 0, 32)),
 	}
 	return h, r.Err()
 }

@@ -29,6 +29,10 @@ type Recovery struct {
 // Range is a part of the log.
 type Range struct{ From, To int64 }
 
+// progressBytes is how much of the log a recovery checks between two lines of
+// its progress.
+const progressBytes = 256 << 20
+
 // Recovered is the outcome of a recovery.
 type Recovered struct {
 	End      int64
@@ -51,7 +55,12 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 	limit := segs[len(segs)-1].end()
 	s := &Scanner{l: l, off: max(r.From, segs[0].base), limit: limit, verify: true}
 	var f message.Fields // one for all: it escapes into Visit
+	told := s.off
 	for {
+		if s.off-told > progressBytes {
+			told = s.off
+			l.deps.Logger.Info("commit log is being checked", "from", r.From, "at", s.off, "files_end", limit)
+		}
 		off, fields, rec, err := s.Next()
 		f = fields
 		if err == nil {

@@ -12,11 +12,13 @@ import (
 
 // checkpointBytes is the size of the checkpoint file:
 //
-//	0 PHYSIC i64, 8 LOGICS i64, 16 INDEX i64, 24 MASTERFLUSHED i64, 32 CONFIRM i64, zeros
+//	0 PHYSIC i64, 8 LOGICS i64, 16 INDEX i64, 24 MASTERFLUSHED i64, 32 CONFIRM i64, 40 REACHED i64, zeros
+//
+// The last one is ours; others leave it as it is.
 const checkpointBytes = 4096
 
 // checkpoint tells a recovery what it need not look at. All values are times
-// in ms, but the last two, which are commit log offsets.
+// in ms, but the last three, which are commit log offsets.
 type checkpoint struct {
 	mu     sync.Mutex
 	fs     vfs.FS
@@ -31,6 +33,7 @@ type checkpointValues struct {
 	index         int64 // store time up to which the key index was synced
 	masterFlushed int64 // kept for other readers of the folder
 	confirm       int64 // start of the last record that the last recovery found
+	reached       int64 // start of a record: it and all in front of it are synced, in the commit log and in the queues
 }
 
 // load reads the file; a missing or short one is zeros.
@@ -43,9 +46,9 @@ func (c *checkpoint) load(fsys vfs.FS, name string) error {
 	if err != nil {
 		return err
 	}
-	b = append(b, make([]byte, 40)...)
+	b = append(b, make([]byte, 48)...)
 	get := func(i int) int64 { return max(0, int64(binary.BigEndian.Uint64(b[i:]))) }
-	c.values = checkpointValues{get(0), get(8), get(16), get(24), get(32)}
+	c.values = checkpointValues{get(0), get(8), get(16), get(24), get(32), get(40)}
 	return nil
 }
 
@@ -70,8 +73,8 @@ func (c *checkpoint) update(change func(*checkpointValues)) error {
 			return err
 		}
 	}
-	b := make([]byte, 0, 40)
-	for _, x := range []int64{v.physic, v.logics, v.index, v.masterFlushed, v.confirm} {
+	b := make([]byte, 0, 48)
+	for _, x := range []int64{v.physic, v.logics, v.index, v.masterFlushed, v.confirm, v.reached} {
 		b = binary.BigEndian.AppendUint64(b, uint64(x))
 	}
 	if _, err := c.file.WriteAt(b, 0); err != nil {

@@ -174,6 +174,7 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 		}
 		s.dispatched.Store(off + int64(f.Size))
 		s.storedTime.Store(f.StoreTimestamp)
+		s.lastRecord.Store(off)
 		if q != nil && arrival != nil && outcome != queuelog.Repeated {
 			_, next := q.log.Range()
 			(*arrival)(Arrival{Topic: q.topic, QueueID: q.id, NextOffset: next, TagsCode: s.tagsCode(f)})

@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// maxUnsynced is how much of the commit log is dispatched until the queues are
+// synced before their time: so much a recovery reads at most, and what one
+// tick brings.
+const maxUnsynced = 256 << 20
+
+// reach is how far the queues were synced: everything up to the end of the
+// record at last. In the commit log that may not be on the disk yet.
+type reach struct{ last, end int64 }
+
 // maintainLoop writes the checkpoint, syncs queues and deletes old data. It
 // ends with ctx.
 func (s *Store) maintainLoop(ctx context.Context) error {
@@ -20,7 +29,7 @@ func (s *Store) maintainLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-progress.C:
-			err = s.saveProgress(false)
+			err = s.saveProgress(s.dispatched.Load()-s.reach.end > maxUnsynced)
 		case <-sync.C:
 			err = s.saveProgress(true)
 		case <-retention.C:
@@ -38,18 +47,25 @@ func (s *Store) maintainLoop(ctx context.Context) error {
 // a recovery need not look at what was dispatched until now.
 func (s *Store) saveProgress(queues bool) error {
 	// Read before the queues are synced: what is dispatched meanwhile may be
-	// missing in those that had their turn already.
+	// missing in those that had their turn already. The last record comes in
+	// front of the end, which so is never in front of the record's.
 	dispatched := s.storedTime.Load()
+	last := s.lastRecord.Load()
+	end := s.dispatched.Load()
 	if queues {
 		if err := s.syncQueues(dispatched); err != nil {
 			return err
 		}
+		s.reach = reach{last, end}
 	}
 	return s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
 		v.index = max(v.index, s.index.syncedTime())
 		if queues {
 			v.logics = max(v.logics, dispatched)
+		}
+		if s.reach.end <= s.clog.Flushed() {
+			v.reached = max(v.reached, s.reach.last)
 		}
 	})
 }

@@ -101,6 +101,15 @@ func (s *Store) recover(clean bool) error {
 	}
 	s.dispatched.Store(got.End)
 	s.storedTime.Store(got.LastTime)
+	// What is behind the end will be written anew: nothing of it was reached.
+	if err := s.checkpoint.update(func(v *checkpointValues) {
+		if v.reached >= got.End {
+			v.reached = 0
+		}
+	}); err != nil {
+		return err
+	}
+	s.lastRecord.Store(max(r.last, s.checkpoint.get().reached))
 	if !clean {
 		if err := s.saveProgress(true); err != nil {
 			return err
@@ -155,10 +164,15 @@ func (r *recovery) newestEntry() (int64, bool, error) {
 	return u.Offset, err == nil && f.Size == u.Size, nil
 }
 
-// checkpointed returns the newest file of the commit log in front of which
-// everything was in synced queues, or the start of the log.
+// checkpointed returns a place in the commit log in front of which everything
+// was in synced queues: the record that the checkpoint names, or where that was
+// written by others, the newest file that the times allow; or the start of the
+// log.
 func (r *recovery) checkpointed() int64 {
 	v := r.s.checkpoint.get()
+	if f, err := r.s.clog.Peek(v.reached); err == nil && r.newest != nil && v.reached >= r.logMin && f.StoreTimestamp <= min(v.physic, v.logics) {
+		return v.reached
+	}
 	limit := min(v.physic, v.logics) - 3000
 	bases := r.s.clog.Bases()
 	for i := len(bases) - 1; i >= 0 && r.newest != nil && limit > 0; i-- {

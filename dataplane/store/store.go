@@ -59,6 +59,8 @@ type Store struct {
 	foldsFrom  atomic.Int64 // commit log offset that folds still have to see, until they caught up
 	dispatched atomic.Int64 // commit log offset up to which queues are complete
 	storedTime atomic.Int64 // store time of the last dispatched record
+	lastRecord atomic.Int64 // commit log offset of the last dispatched record, written behind dispatched
+	reach      reach        // owned by whoever calls saveProgress
 	diskFull   atomic.Bool
 	clock      clockWatch // owned by whoever calls retain
 	index      index

@@ -50,7 +50,7 @@ type Files struct {
 }
 
 // NewFiles returns the layout of the folder root; the directory is the file
-// with the given name.
+// with the given path.
 func NewFiles(cfg Config, root, directory string) *Files {
 	if cfg.OpenFiles <= 0 {
 		cfg.OpenFiles = 4096
@@ -136,7 +136,7 @@ func (l *Files) load(topic string, id int32, e *entry, clean bool) (*Queue, erro
 				err = q.truncateLocked(end)
 			}
 		}
-		if e != nil && e.low >= q.min && e.low < q.max {
+		if e != nil && e.low >= q.min && e.low <= q.max {
 			q.min, q.minOffset = e.low, e.lowOffset
 		}
 	}

@@ -53,19 +53,15 @@ type pageFile struct {
 	dirty atomic.Bool
 }
 
-// NewPages returns the compact layout in the folder root.
-func NewPages(cfg PagesConfig, root string) *Pages {
+// NewPages returns the compact layout in the folder root; the directory is the
+// file with the given path.
+func NewPages(cfg PagesConfig, root, directory string) *Pages {
 	if cfg.PagesPerFile == 0 {
 		cfg.PagesPerFile = 1 << 16
 	}
 	l := &Pages{cfg: cfg, root: root, released: map[*pageList][]uint32{}}
-	l.dir = newDirectory(cfg.FS, filepath.Join(root, "directory"), PageBytes, cfg.PagesPerFile)
+	l.dir = newDirectory(cfg.FS, directory, PageBytes, cfg.PagesPerFile)
 	return l
-}
-
-// Exists reports whether the folder root has a compact layout.
-func Exists(fsys vfs.FS, root string) (bool, error) {
-	return vfs.Exists(fsys, filepath.Join(root, "directory"))
 }
 
 // Load finds the queues that are there, without a look at their pages. One

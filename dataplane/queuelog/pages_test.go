@@ -17,7 +17,7 @@ import (
 
 func openPages(t *testing.T, fsys vfs.FS, notBefore int64) (*Pages, map[string]*Queue, error) {
 	t.Helper()
-	l := NewPages(PagesConfig{FS: fsys, PagesPerFile: 64, Reach: 1000, NotBefore: notBefore}, "/q")
+	l := NewPages(PagesConfig{FS: fsys, PagesPerFile: 64, Reach: 1000, NotBefore: notBefore}, "/q", "/q/directory")
 	queues := map[string]*Queue{}
 	_, err := l.Load(func(topic string, id int32, q *Queue, err error) error {
 		if err != nil && !errors.Is(err, ErrDamaged) {

@@ -139,6 +139,57 @@ func (q *Queue) End() int64 {
 	return q.end
 }
 
+// CopyFrom fills a new queue with the units of another one, written but not
+// synced. Nobody else may use either. A queue without a message left keeps its
+// next offset.
+func (q *Queue) CopyFrom(from *Queue) error {
+	lo, hi := from.Range()
+	if first := from.on.first(); lo == hi && first >= 0 && first < hi {
+		lo = hi - 1 // expired, but it is there and holds the place
+	}
+	units := make([]Unit, 0, 800)
+	for at := lo; at < hi; at += int64(len(units)) {
+		var err error
+		if units, err = from.Read(units[:0], at, cap(units)); err != nil {
+			return err
+		}
+		if len(units) == 0 {
+			return fmt.Errorf("%s has %d to %d, but nothing at %d: %w", from, lo, hi, at, ErrDamaged)
+		}
+		for i, u := range units {
+			if u.Blank() {
+				continue
+			}
+			if outcome := q.Append(at+int64(i), u); outcome != Added && outcome != AddedGap {
+				return fmt.Errorf("%s has an impossible entry %+v at %d: %w", from, u, at+int64(i), ErrDamaged)
+			}
+		}
+		if err := q.Flush(); err != nil {
+			return err
+		}
+	}
+	q.standIn(hi, from.End())
+	return q.Flush()
+}
+
+// standIn has blank units up to next take the place of messages that are gone;
+// the newest ended at the commit log offset end.
+func (q *Queue) standIn(next, end int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.max >= next {
+		return
+	}
+	if q.max == 0 {
+		q.max = (next - 1) - (next-1)%q.on.grain()
+		q.written, q.tailBase, q.synced, q.min = q.max, q.max, q.max, next
+	}
+	for ; q.max < next; q.max++ {
+		q.tail = blank.append(q.tail)
+	}
+	q.end, q.active = end, true
+}
+
 // First returns the commit log offset of the first record, -1 when it is not
 // known or there is none.
 func (q *Queue) First() int64 {

@@ -24,6 +24,8 @@ var (
 	ErrBatch              = errors.New("messages of a batch must share topic, queue and type")
 	ErrUnsupported        = errors.New("topic has batch consume queues, which are not supported")
 	ErrQueueLayout        = errors.New("queues have another layout")
+	ErrUnclean            = errors.New("the store was not stopped cleanly")
+	ErrQueuesDamaged      = errors.New("queues are damaged")
 	ErrDiskFull           = commitlog.ErrDiskFull
 	ErrBusy               = commitlog.ErrBusy
 	ErrFailed             = commitlog.ErrFailed // a sync failed: no appends until the store is opened again

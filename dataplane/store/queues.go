@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +20,15 @@ const (
 	directoryFile = "queues.state" // of the compatible layout
 	pagesFolder   = "sluice.queues"
 )
+
+// directoryName is the path of a layout's directory in the store. That of the
+// compact layout is there exactly when the store has that layout.
+func directoryName(layout QueueLayout) string {
+	if layout == LayoutCompact {
+		return filepath.Join(pagesFolder, "directory")
+	}
+	return directoryFile
+}
 
 // queueLayout keeps the queues on the disk: *queuelog.Files, *queuelog.Pages.
 type queueLayout interface {
@@ -83,33 +93,42 @@ func logsOf(queues []*queue) []*queuelog.Queue {
 	return logs
 }
 
-// openLayout chooses how queues lie on the disk. The other layout must not be
-// there: what it holds would be missed.
-func (s *Store) openLayout(clean bool) error {
-	compact, err := queuelog.Exists(s.fs, s.path(pagesFolder))
-	if err != nil {
+// ReadQueueLayout returns the layout that the queues of a store folder have;
+// none when it has no queues.
+func ReadQueueLayout(fsys vfs.FS, dir string, none QueueLayout) (QueueLayout, error) {
+	compact, err := vfs.Exists(fsys, filepath.Join(dir, directoryName(LayoutCompact)))
+	if err != nil || compact {
+		return LayoutCompact, err
+	}
+	infos, err := fsys.ReadDir(filepath.Join(dir, filesFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err == nil && slices.ContainsFunc(infos, func(i vfs.Info) bool { return i.Dir }) {
+		return LayoutCompatible, nil
+	}
+	return none, err
+}
+
+// foundLayout returns the layout of the folder; an empty one has what is configured.
+func (s *Store) foundLayout() (QueueLayout, error) {
+	return ReadQueueLayout(s.fs, s.cfg.Dir, s.cfg.QueueLayout)
+}
+
+// checkLayout refuses to go on when the queues have another layout than the
+// configured one: they would be missed.
+func (s *Store) checkLayout() error {
+	found, err := s.foundLayout()
+	if err != nil || found == s.cfg.QueueLayout {
 		return err
 	}
-	infos, err := s.fs.ReadDir(s.path(filesFolder))
-	if err != nil {
-		return err
-	}
-	files := slices.ContainsFunc(infos, func(i vfs.Info) bool { return i.Dir })
-	var found QueueLayout
-	switch want := s.cfg.QueueLayout; {
-	case compact:
-		found = LayoutCompact
-	case files:
-		found = LayoutCompatible
-	default:
-		found = want
-	}
-	if found != s.cfg.QueueLayout {
-		return fmt.Errorf("queues in %s have the %s layout and store.queueLayout is %s: set it to %s, or convert them with \"sluice store convert\": %w",
-			s.cfg.Dir, found, s.cfg.QueueLayout, found, ErrQueueLayout)
-	}
-	s.layout = newLayout(&s.cfg, s.fs, found, clean, s.made.Version > 0, s.checkpoint.get().logics)
-	return nil
+	return fmt.Errorf("store.queueLayout is %s, but the queues have the %s layout: set it to %s, or stop the server and run \"sluice store convert --to %s %s\": %w",
+		s.cfg.QueueLayout, found, found, s.cfg.QueueLayout, s.cfg.Dir, ErrQueueLayout)
+}
+
+// openLayout makes the layout that holds the queues; it is still to be loaded.
+func (s *Store) openLayout(layout QueueLayout, clean bool) {
+	s.layout = newLayout(&s.cfg, s.fs, layout, directoryName(layout), clean, s.made.Version > 0, s.checkpoint.get().logics)
 }
 
 // findQueue returns a queue, or nil.
@@ -169,9 +188,7 @@ func (s *Store) allQueues() []*queue {
 // them comes back for missing.
 func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 	s := r.s
-	if err := s.openLayout(clean); err != nil {
-		return nil, err
-	}
+	s.openLayout(s.cfg.QueueLayout, clean)
 	s.queuesMu.Lock()
 	defer s.queuesMu.Unlock()
 	var gone []*queue
@@ -244,15 +261,15 @@ func (s *Store) flushUnits() int {
 // newLayout returns a layout that is still to be loaded. synced is the store
 // time up to which its last sync is known to have come; sized says that the
 // files are known to have the configured sizes.
-func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, clean, sized bool, synced int64) queueLayout {
+func newLayout(cfg *Config, fsys vfs.FS, layout QueueLayout, directory string, clean, sized bool, synced int64) queueLayout {
 	perFile := (cfg.QueueSegmentBytes + queuelog.UnitBytes - 1) / queuelog.UnitBytes
 	if layout == LayoutCompact {
 		// 16 queue files make one of pages; whole words of 64.
 		pages := (cfg.QueueSegmentBytes*16/queuelog.PageBytes + 63) / 64 * 64
 		return queuelog.NewPages(queuelog.PagesConfig{
 			FS: fsys, PagesPerFile: uint32(max(pages, 64)), Reach: perFile, NotBefore: synced,
-		}, filepath.Join(cfg.Dir, pagesFolder))
+		}, filepath.Join(cfg.Dir, pagesFolder), filepath.Join(cfg.Dir, directory))
 	}
 	return queuelog.NewFiles(queuelog.Config{FS: fsys, FileBytes: cfg.QueueSegmentBytes, Clean: clean, Sized: sized, NotBefore: synced},
-		filepath.Join(cfg.Dir, filesFolder), filepath.Join(cfg.Dir, directoryFile))
+		filepath.Join(cfg.Dir, filesFolder), filepath.Join(cfg.Dir, directory))
 }

@@ -84,6 +84,16 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	s := newStore(cfg, deps)
+	if err := s.open(deps.Folds); err != nil {
+		s.release()
+		return nil, fmt.Errorf("open store %s: %w", cfg.Dir, err)
+	}
+	return s, nil
+}
+
+// newStore returns a store that is still to be opened.
+func newStore(cfg Config, deps Deps) *Store {
 	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), queues: map[string]map[int32]*queue{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
@@ -94,11 +104,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 	if s.log == nil {
 		s.log = discard
 	}
-	if err := s.open(deps.Folds); err != nil {
-		s.release()
-		return nil, fmt.Errorf("open store %s: %w", cfg.Dir, err)
-	}
-	return s, nil
+	return s
 }
 
 func (s *Store) path(elem ...string) string {
@@ -114,14 +120,9 @@ func (s *Store) open(folds []Fold) error {
 	if err := errors.Join(s.fs.SyncDir(filepath.Dir(filepath.Clean(s.cfg.Dir))), s.fs.SyncDir(s.cfg.Dir)); err != nil {
 		return err
 	}
-	lock, err := s.fs.Lock(s.path("lock"), []byte("lock"))
-	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("data directory %s is used by another process: %w", s.cfg.Dir, ErrLocked)
-	}
-	if err != nil {
+	if err := s.takeLock(); err != nil {
 		return err
 	}
-	s.lock = lock
 	unclean, err := vfs.Exists(s.fs, s.path("abort"))
 	if err != nil {
 		return err
@@ -147,6 +148,9 @@ func (s *Store) open(folds []Fold) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkLayout(); err != nil {
+		return err
+	}
 	// From here on the folder may change: the mark comes first.
 	if err := vfs.WriteFile(s.fs, s.path("abort"), []byte(strconv.Itoa(os.Getpid()))); err != nil {
 		return err
@@ -169,6 +173,19 @@ func (s *Store) open(folds []Fold) error {
 	}
 	s.checkDisk()
 	s.clog.Start()
+	return nil
+}
+
+// takeLock keeps other processes out; release gives it back.
+func (s *Store) takeLock() error {
+	lock, err := s.fs.Lock(s.path("lock"), []byte("lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("data directory %s is used by another process: %w", s.cfg.Dir, ErrLocked)
+	}
+	if err != nil {
+		return err
+	}
+	s.lock = lock
 	return nil
 }
 

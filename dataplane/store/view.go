@@ -63,10 +63,12 @@ func (v *View) Close() error {
 // Queues gives all queues, in whatever layout they are; one that is damaged
 // with an error. Call it once.
 func (v *View) Queues(each func(topic string, id int32, q *queuelog.Queue, err error) error) error {
-	if err := v.s.openLayout(!v.Unclean); err != nil {
+	found, err := v.s.foundLayout()
+	if err != nil {
 		return err
 	}
-	_, err := v.s.layout.Load(each)
+	v.s.openLayout(found, !v.Unclean)
+	_, err = v.s.layout.Load(each)
 	return err
 }
 

@@ -16,7 +16,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
@@ -87,12 +86,8 @@ func (f *folder) open(o *Options, locked bool) error {
 		return err
 	}
 	f.cfg = f.sizes.config(o.Dir)
-	compact, err := queuelog.Exists(f.fs, filepath.Join(o.Dir, "sluice.queues"))
-	if err != nil {
+	if f.cfg.QueueLayout, err = store.ReadQueueLayout(f.fs, o.Dir, store.LayoutCompatible); err != nil {
 		return err
-	}
-	if compact {
-		f.cfg.QueueLayout = store.LayoutCompact
 	}
 	if f.cfg.IndexCompatible, err = vfs.Exists(f.fs, filepath.Join(o.Dir, "index")); err != nil {
 		return err

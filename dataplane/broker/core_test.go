@@ -444,7 +444,7 @@ func TestSendBack_delaysThenDeadLetters(t *testing.T) {
 			t.Fatalf("after 11 s: %+v", out)
 		}
 		m, _ := message.Decode(out.Records[0])
-		for key, want := range map[string]string{message.KeyRetryTopic: topicA, message.KeyOriginMessageID: s.MessageID, message.KeyUniqueKey: "U", OwnerKey: ""} {
+		for key, want := range map[string]string{message.KeyRetryTopic: topicA, message.KeyOriginMessageID: message.OffsetID(e.Config().StoreHost, s.PhysicalOffset), message.KeyUniqueKey: "U", OwnerKey: ""} {
 			if v, _ := m.Property(key); v != want {
 				t.Errorf("%s = %q, want %q", key, v, want)
 			}

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ const OwnerKey = "__SLUICE"
 
 // Sent tells where a message went.
 type Sent struct {
-	MessageID      string // offset id
 	QueueID        int32
 	QueueOffset    int64
 	PhysicalOffset int64
@@ -92,7 +90,11 @@ func (b *Broker) SendBatch(ctx context.Context, who Caller, ms []*message.Messag
 	if err := b.chooseQueue(ms[0]); err != nil {
 		return nil, err
 	}
-	total := 0
+	total, owner, props := 0, who.owner(), 0
+	for _, m := range ms {
+		props += len(m.Properties) + len(OwnerKey) + len(owner) + 3
+	}
+	memory := make([]byte, 0, props) // of all properties
 	for i, m := range ms {
 		if err := b.checkSend(m); err != nil {
 			err.Text = "message " + strconv.Itoa(i+1) + " of the batch: " + err.Text
@@ -102,7 +104,12 @@ func (b *Broker) SendBatch(ctx context.Context, who Caller, ms []*message.Messag
 		if total += len(m.Body); total > b.cfg.MaxBatchBytes {
 			return nil, &Error{Code: CodeBodyTooLarge, Text: "the batch is too large", Limit: strconv.Itoa(b.cfg.MaxBatchBytes) + " bytes"}
 		}
-		b.addOwner(who, m)
+		// The members of a batch are otherwise stored as they came.
+		start := len(memory)
+		memory = append(memory, m.Properties...)
+		m.Properties = memory[start:]
+		addProperty(m, OwnerKey, owner)
+		memory = memory[:start+len(m.Properties)]
 		b.addHosts(m)
 	}
 	appended, err := b.store.AppendBatch(ctx, ms, durability(ms[0]))
@@ -127,7 +134,7 @@ func (b *Broker) append(ctx context.Context, m *message.Message) (Sent, error) {
 
 func (b *Broker) sent(queueID int32, a store.Appended) Sent {
 	return Sent{
-		MessageID: message.OffsetID(b.cfg.StoreHost, a.PhysicalOffset), QueueID: queueID,
+		QueueID:     queueID,
 		QueueOffset: a.QueueOffset, PhysicalOffset: a.PhysicalOffset, StoreTimestamp: a.StoreTimestamp,
 	}
 }
@@ -207,13 +214,6 @@ func (b *Broker) addProperties(who Caller, m *message.Message, buf []byte) {
 	addProperty(m, message.KeyCluster, b.cfg.Cluster)
 	addProperty(m, message.KeyRegion, Region)
 	addProperty(m, message.KeyTraceOn, strconv.FormatBool(b.cfg.Trace))
-	addProperty(m, OwnerKey, who.owner())
-}
-
-// addOwner marks a member of a batch, whose properties are otherwise stored as
-// they came.
-func (b *Broker) addOwner(who Caller, m *message.Message) {
-	m.Properties = bytes.Clone(m.Properties)
 	addProperty(m, OwnerKey, who.owner())
 }
 

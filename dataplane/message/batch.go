@@ -22,7 +22,7 @@ func DecodeBatch(body []byte) ([]BatchEntry, error) {
 	if len(body) < batchEntryBytes {
 		return nil, fmt.Errorf("batch of %d bytes: %w", len(body), ErrCorrupt)
 	}
-	var entries []BatchEntry
+	entries := make([]BatchEntry, 0, min(len(body)/int(max(batchEntryBytes, int32(be.Uint32(body))))+1, 1024))
 	for len(body) > 0 {
 		if len(body) < batchEntryBytes {
 			return nil, fmt.Errorf("batch entry %d: %d bytes left: %w", len(entries), len(body), ErrCorrupt)

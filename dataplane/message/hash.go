@@ -81,25 +81,6 @@ func positive(h int32) int32 {
 	return h
 }
 
-// IndexKeys walks over the keys under which an encoded property text is
-// indexed, in RocketMQ's order: the UNIQ_KEY, each word of KEYS, the TAGS, for
-// which tag is true.
-func IndexKeys(props []byte) iter.Seq2[[]byte, bool] {
-	return func(yield func(key []byte, tag bool) bool) {
-		if id, _ := FindProperty(props, KeyUniqueKey); len(id) > 0 && !yield(id, false) {
-			return
-		}
-		for key := range Words(props) {
-			if !yield(key, false) {
-				return
-			}
-		}
-		if tags, _ := FindProperty(props, KeyTags); len(tags) > 0 {
-			yield(tags, true)
-		}
-	}
-}
-
 // Words walks over the keys that an encoded property text has in KEYS: what is
 // between blanks.
 func Words(props []byte) iter.Seq[[]byte] {

@@ -2,7 +2,6 @@ package processor
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -37,8 +36,8 @@ func (p *Processor) send(r *request) (*wire.Frame, error) {
 	if h.Batch || r.f.Code == wire.SendBatchMessage {
 		return p.sendBatch(r, &h, topic)
 	}
-	m, err := p.message(r, &h, topic, h.Flag, r.f.Body, []byte(h.Properties))
-	if err != nil {
+	m := &message.Message{}
+	if err := p.message(m, r, &h, topic, h.Flag, r.f.Body, []byte(h.Properties)); err != nil {
 		return nil, err
 	}
 	if err := v.TakeSend(1, len(m.Body)+len(h.Properties)); err != nil {
@@ -49,23 +48,24 @@ func (p *Processor) send(r *request) (*wire.Frame, error) {
 		return nil, err
 	}
 	key, _ := message.GetProperty(m.Properties, message.KeyUniqueKey)
-	return p.sendReply(r, sent.MessageID, key, sent.QueueID, sent.QueueOffset), nil
+	return p.sendReply(r, message.OffsetID(p.b.Config().StoreHost, sent.PhysicalOffset), key, sent.QueueID, sent.QueueOffset), nil
 }
 
-// message makes the stored form of what was sent; sizes are those that the
+// message sets m to the stored form of what was sent; sizes are those that the
 // client sent, before names are mapped.
-func (p *Processor) message(r *request, h *wire.SendHeader, topic string, flag int32, body, props []byte) (*message.Message, error) {
+func (p *Processor) message(m *message.Message, r *request, h *wire.SendHeader, topic string, flag int32, body, props []byte) error {
 	if len(props) > message.MaxPropertiesBytes {
-		return nil, &broker.Error{Code: broker.CodePropertiesTooLarge, Text: "the message properties are too large", Limit: strconv.Itoa(message.MaxPropertiesBytes) + " bytes"}
+		return &broker.Error{Code: broker.CodePropertiesTooLarge, Text: "the message properties are too large", Limit: strconv.Itoa(message.MaxPropertiesBytes) + " bytes"}
 	}
 	if limit := r.v.MaxMessageBytes(); limit > 0 && int64(len(body)) > limit {
-		return nil, &broker.Error{Code: broker.CodeBodyTooLarge, Text: "the message body is over the topic's limit", Topic: topic, Limit: strconv.FormatInt(limit, 10) + " bytes"}
+		return &broker.Error{Code: broker.CodeBodyTooLarge, Text: "the message body is over the topic's limit", Topic: topic, Limit: strconv.FormatInt(limit, 10) + " bytes"}
 	}
-	return &message.Message{
+	*m = message.Message{
 		Topic: topic, QueueID: h.QueueID, Flag: flag, SysFlag: h.SysFlag & clientSysFlags,
 		BornTimestamp: h.BornTimestamp, BornHost: r.conn.RemoteAddr(), ReconsumeTimes: max(h.ReconsumeTimes, 0),
 		Body: body, Properties: policy.StoreProperties(r.v, props),
-	}, nil
+	}
+	return nil
 }
 
 // maxBatchMessages is as many as have room for their ids in the answer.
@@ -79,9 +79,10 @@ func (p *Processor) sendBatch(r *request, h *wire.SendHeader, topic string) (*wi
 	if len(entries) > maxBatchMessages {
 		return nil, &broker.Error{Code: broker.CodeIllegalMessage, Text: "the batch has " + strconv.Itoa(len(entries)) + " messages", Topic: topic, Limit: strconv.Itoa(maxBatchMessages)}
 	}
-	ms := make([]*message.Message, len(entries))
+	all, ms := make([]message.Message, len(entries)), make([]*message.Message, len(entries))
 	for i, e := range entries {
-		if ms[i], err = p.message(r, h, topic, e.Flag, e.Body, e.Properties); err != nil {
+		ms[i] = &all[i]
+		if err := p.message(ms[i], r, h, topic, e.Flag, e.Body, e.Properties); err != nil {
 			return nil, err
 		}
 	}
@@ -92,12 +93,18 @@ func (p *Processor) sendBatch(r *request, h *wire.SendHeader, topic string) (*wi
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(sent))
+	ids := make([]byte, 0, len(sent)*(offsetIDBytes+1))
 	for i := range sent {
-		ids[i] = sent[i].MessageID
+		if i > 0 {
+			ids = append(ids, ',')
+		}
+		ids = message.AppendOffsetID(ids, p.b.Config().StoreHost, sent[i].PhysicalOffset)
 	}
-	return p.sendReply(r, strings.Join(ids, ","), "", sent[0].QueueID, sent[0].QueueOffset), nil
+	return p.sendReply(r, string(ids), "", sent[0].QueueID, sent[0].QueueOffset), nil
 }
+
+// offsetIDBytes is the length of an offset id with an IPv6 host.
+const offsetIDBytes = 56
 
 func (p *Processor) sendReply(r *request, msgID, key string, queueID int32, offset int64) *wire.Frame {
 	resp := r.ok()

@@ -224,7 +224,7 @@ func (s *Store) queued(off int64, f *message.Fields) bool {
 	t := f.SysFlag & message.SysFlagTransaction
 	return t != message.SysFlagPrepared && t != message.SysFlagRollback &&
 		f.SysFlag&message.SysFlagInnerBatch == 0 && f.QueueID >= 0 &&
-		!(*s.batchCQ.Load())[string(f.Topic)] && !s.deleted.has(f.Topic, off) && ValidName(string(f.Topic)) == nil
+		!(*s.batchCQ.Load())[string(f.Topic)] && !s.deleted.has(f.Topic, off) && ValidName(f.Topic) == nil
 }
 
 func (s *Store) unit(off int64, f *message.Fields) queuelog.Unit {

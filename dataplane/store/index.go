@@ -100,13 +100,27 @@ const maxIndexKeys = 128
 // for every word, whatever their number and how often it comes.
 func (x *index) keyHashes(f *message.Fields) {
 	x.hashes = x.hashes[:0]
-	for key, tag := range message.IndexKeys(f.Properties) {
-		h := x.hasher.hash(f.Topic, key, tag)
-		if x.secret != nil && (slices.Contains(x.hashes, h) || len(x.hashes) >= maxIndexKeys && !tag) {
-			continue
-		}
-		x.hashes = append(x.hashes, h)
+	if id, _ := message.FindProperty(f.Properties, message.KeyUniqueKey); len(id) > 0 {
+		x.addHash(f.Topic, id, false)
 	}
+	words, _ := message.FindProperty(f.Properties, message.KeyKeys)
+	for len(words) > 0 {
+		var word []byte
+		if word, words, _ = bytes.Cut(words, []byte{' '}); len(word) > 0 {
+			x.addHash(f.Topic, word, false)
+		}
+	}
+	if tags, _ := message.FindProperty(f.Properties, message.KeyTags); len(tags) > 0 {
+		x.addHash(f.Topic, tags, true)
+	}
+}
+
+func (x *index) addHash(topic, key []byte, tag bool) {
+	h := x.hasher.hash(topic, key, tag)
+	if x.secret != nil && (slices.Contains(x.hashes, h) || len(x.hashes) >= maxIndexKeys && !tag) {
+		return
+	}
+	x.hashes = append(x.hashes, h)
 }
 
 func (x *index) close() error {

@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // Perm bits of a topic.
@@ -99,14 +98,16 @@ type DataVersion struct {
 // ValidName refuses what must not become a folder name: empty, "." and "..",
 // anything with a slash, backslash or NUL, anything over 255 bytes. The error
 // is ErrName.
-func ValidName(name string) error {
-	switch {
-	case name == "" || name == "." || name == "..":
-		return fmt.Errorf("%q: %w", name, ErrName)
-	case len(name) > 255:
+func ValidName[T string | []byte](name T) error {
+	if len(name) > 255 {
 		return fmt.Errorf("%d bytes, at most 255 are allowed: %w", len(name), ErrName)
-	case strings.ContainsAny(name, "/\\\x00"):
-		return fmt.Errorf("%q: %w", name, ErrName)
+	}
+	bad := len(name) == 0 || string(name) == "." || string(name) == ".."
+	for i := range len(name) {
+		bad = bad || name[i] == '/' || name[i] == '\\' || name[i] == 0
+	}
+	if bad {
+		return fmt.Errorf("%q: %w", string(name), ErrName)
 	}
 	return nil
 }

@@ -208,10 +208,9 @@ func (l *Log) lead() (more bool) {
 
 	// The oldest stand first: who waited too long would be answered when nobody
 	// listens any more, and hold up all the others.
-	late := 0
+	late, began, from := 0, l.deps.Now(), l.written.Load()
 	if l.cfg.MaxWait > 0 {
-		now := l.deps.Now()
-		for late < n && now.Sub(b.reqs[late].queued) > l.cfg.MaxWait {
+		for late < n && began.Sub(b.reqs[late].queued) > l.cfg.MaxWait {
 			late++
 		}
 		if late > 0 {
@@ -222,7 +221,11 @@ func (l *Log) lead() (more bool) {
 	case failed != nil:
 		fail(b.reqs, failed)
 	case late < n:
-		l.write(b.reqs[late:])
+		l.write(b.reqs[late:], began)
+	}
+	done := l.deps.Now()
+	if end := l.written.Load(); end > from {
+		l.deps.Observer.Wrote(done.Sub(began), end-from)
 	}
 
 	l.mu.Lock()
@@ -244,19 +247,22 @@ func (l *Log) lead() (more bool) {
 	if syncs {
 		poke(l.flushC)
 	}
-	tell(b.reqs)
+	l.tell(b.reqs, done)
 	clear(b.reqs)
 	l.batches.Put(b)
 	l.deps.Advanced()
 	return more
 }
 
-// tell ends requests; nil ones are passed over.
-func tell(reqs []*Request) {
+// tell ends requests at a time; nil ones are passed over.
+func (l *Log) tell(reqs []*Request, now time.Time) {
 	var row Waker
 	for _, r := range reqs {
 		if r == nil {
 			continue
+		}
+		if r.err == nil {
+			l.deps.Observer.Appended(now.Sub(r.queued), len(r.Records))
 		}
 		next := r.Waiter.Done(r, r.err)
 		if row != nil && row != next {
@@ -303,15 +309,15 @@ func (l *Log) place(r *Request, pos, now int64) {
 	}
 }
 
-// write places and writes requests; each gets its err.
-func (l *Log) write(reqs []*Request) {
+// write places and writes requests at a time; each gets its err.
+func (l *Log) write(reqs []*Request, at time.Time) {
 	if err := l.prepareWrite(); err != nil {
 		fail(reqs, err)
 		return
 	}
 	segs := *l.segs.Load()
 	seg := segs[len(segs)-1]
-	now := max(l.deps.Now().UnixMilli(), l.writtenTime.Load())
+	now := max(at.UnixMilli(), l.writtenTime.Load())
 	base := l.written.Load() // where buf goes
 	buf := l.buf[:0]
 	first := 0 // reqs[first:i] are in buf

@@ -36,14 +36,33 @@ type Config struct {
 	MaxWait         time.Duration
 }
 
-// Deps are what a log is given; all are needed.
+// Deps are what a log is given; all but Observer are needed.
 type Deps struct {
 	FS     vfs.FS
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Advanced is called after Written or Flushed has grown; it must not block.
 	Advanced func()
+	Observer Observer // may be nil
 }
+
+// Observer is told how long work took, by the goroutine that did it, so it must
+// not block.
+type Observer interface {
+	// Appended is one request, from Submit until its Waiter is told of success.
+	Appended(took time.Duration, bytes int)
+	// Wrote is one gathered write with all that belongs to it.
+	Wrote(took time.Duration, bytes int64)
+	// Synced is one sync of all that was written before.
+	Synced(took time.Duration, bytes int64)
+}
+
+// unobserved is the Observer of a log without one.
+type unobserved struct{}
+
+func (unobserved) Appended(time.Duration, int) {}
+func (unobserved) Wrote(time.Duration, int64)  {}
+func (unobserved) Synced(time.Duration, int64) {}
 
 // Log is an open commit log. After Open, call Recover once, then Start.
 type Log struct {
@@ -90,6 +109,9 @@ func Open(cfg Config, deps Deps) (*Log, error) {
 	}
 	if cfg.MaxPendingBytes <= 0 {
 		cfg.MaxPendingBytes = 64 << 20
+	}
+	if deps.Observer == nil {
+		deps.Observer = unobserved{}
 	}
 	l := &Log{
 		cfg: cfg, deps: deps,
@@ -184,6 +206,14 @@ func (l *Log) Flushed() int64 { return l.flushed.Load() }
 
 // FlushedTime is a store time up to which all records are synced.
 func (l *Log) FlushedTime() int64 { return l.flushedTime.Load() }
+
+// Waiting is the number of requests that wait to be written, and of the bytes of
+// their records.
+func (l *Log) Waiting() (requests, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue), l.queuedBytes
+}
 
 // Err returns what stopped the log, nil while it works.
 func (l *Log) Err() error {

@@ -223,7 +223,7 @@ func TestAppend_failedRollFailsOnlyWhatDidNotFit(t *testing.T) {
 		return 0, nil
 	})
 	reqs := []*Request{request(&seq, 1, 100), request(&seq, 1, 2000), request(&seq, 1, 100)}
-	l.write(reqs)
+	l.write(reqs, time.Now())
 	if reqs[0].err != nil || !errors.Is(reqs[1].err, ErrDiskFull) || !errors.Is(reqs[2].err, ErrDiskFull) || seq.Next() != 2 {
 		t.Fatalf("%v, %v, %v, next %d", reqs[0].err, reqs[1].err, reqs[2].err, seq.Next())
 	}
@@ -235,7 +235,7 @@ func TestAppend_failedRollFailsOnlyWhatDidNotFit(t *testing.T) {
 		return 0, nil
 	})
 	reqs = []*Request{request(&seq, 1, 2000), request(&seq, 1, 100)}
-	l.write(reqs)
+	l.write(reqs, time.Now())
 	if !errors.Is(reqs[0].err, ErrDiskFull) || !errors.Is(reqs[1].err, ErrDiskFull) || seq.Next() != 2 {
 		t.Fatalf("%v, %v, next %d", reqs[0].err, reqs[1].err, seq.Next())
 	}

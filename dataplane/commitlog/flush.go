@@ -39,7 +39,7 @@ func (l *Log) flush() error {
 	// The time is read before the end: see publish.
 	storeTime := l.writtenTime.Load()
 	end := l.written.Load()
-	from := l.flushed.Load()
+	from, began := l.flushed.Load(), l.deps.Now()
 	if err == nil && from < end {
 		if err = l.syncRange(from, end); err == nil {
 			l.flushedTime.Store(storeTime)
@@ -54,8 +54,12 @@ func (l *Log) flush() error {
 		err = l.failed
 		l.mu.Unlock()
 	}
+	done := l.deps.Now()
+	if err == nil && from < end {
+		l.deps.Observer.Synced(done.Sub(began), end-from)
+	}
 	fail(waiting, err)
-	tell(waiting)
+	l.tell(waiting, done)
 	clear(waiting)
 	l.mu.Lock()
 	l.spare = waiting

@@ -80,7 +80,7 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 	if cfg.MaxInFlight > 0 {
 		core.MaxInFlight = cfg.MaxInFlight
 	}
-	b.core, err = broker.New(core, broker.Deps{Store: &timedStore{b.store, m.appendSeconds}, Now: c.Now, Logger: c.Logger, Meter: use, Registrar: mqclient.Registrar{Client: b.client}})
+	b.core, err = broker.New(core, broker.Deps{Store: b.store, Now: c.Now, Logger: c.Logger, Meter: use, Registrar: mqclient.Registrar{Client: b.client}})
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,10 @@ func (b *Broker) openStorage(c Common, cfg BrokerConfig, addr net.Addr, m *metri
 		b.meter.Fold(offset, rec)
 		m.stored(rec)
 	}}
-	b.store, err = store.Open(cfg.Store, store.Deps{Now: c.Now, Logger: c.Logger, Folds: []store.Fold{fold}})
-	return err
+	if b.store, err = store.Open(cfg.Store, store.Deps{Now: c.Now, Logger: c.Logger, Folds: []store.Fold{fold}}); err != nil {
+		return err
+	}
+	return m.registry.Register(storeMetrics{b.store})
 }
 
 func (b *Broker) closeStorage() error {

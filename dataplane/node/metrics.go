@@ -1,16 +1,13 @@
 package node
 
 import (
-	"context"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/meter"
 	"github.com/sluicemq/sluice/dataplane/policy"
-	"github.com/sluicemq/sluice/dataplane/store"
 )
 
 // metrics are the node's Prometheus metrics. Label values are bounded: namespace
@@ -23,7 +20,6 @@ type metrics struct {
 	// Of a broker only.
 	messagesIn, bytesIn   *prometheus.CounterVec
 	messagesOut, bytesOut *prometheus.CounterVec
-	appendSeconds         prometheus.Histogram
 	last                  nsCounters // of stored, which one goroutine calls
 }
 
@@ -54,11 +50,6 @@ func newMetrics(registry prometheus.Registerer, role string) *metrics {
 	m.bytesIn = byNamespace("sluice_broker_bytes_in_total", "Stored bytes of these messages.")
 	m.messagesOut = byNamespace("sluice_broker_messages_out_total", "Messages handed to consumers.")
 	m.bytesOut = byNamespace("sluice_broker_bytes_out_total", "Stored bytes of messages handed to consumers.")
-	m.appendSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "sluice_broker_append_seconds", Help: "Time from handing a message to the store until it has the durability asked for.",
-		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 10),
-	})
-	registry.MustRegister(m.appendSeconds)
 	return m
 }
 
@@ -100,26 +91,4 @@ func (m *metrics) policyRevision(e *policy.Engine) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_policy_revision", Help: "Revision of the policy in force.", ConstLabels: prometheus.Labels{"role": m.role},
 	}, func() float64 { return float64(e.Revision()) }))
-}
-
-// timedStore is the broker's store with its appends timed.
-type timedStore struct {
-	*store.Store
-	seconds prometheus.Histogram
-}
-
-// Append implements broker.Store.
-func (t *timedStore) Append(ctx context.Context, m *message.Message, d store.Durability) (store.Appended, error) {
-	began := time.Now()
-	a, err := t.Store.Append(ctx, m, d)
-	t.seconds.Observe(time.Since(began).Seconds())
-	return a, err
-}
-
-// AppendBatch implements broker.Store; a batch is one observation.
-func (t *timedStore) AppendBatch(ctx context.Context, ms []*message.Message, d store.Durability) ([]store.Appended, error) {
-	began := time.Now()
-	a, err := t.Store.AppendBatch(ctx, ms, d)
-	t.seconds.Observe(time.Since(began).Seconds())
-	return a, err
 }

@@ -155,6 +155,7 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 	if from >= to {
 		return nil
 	}
+	began := s.now()
 	d.scan.Reset(from, to)
 	arrival := s.arrival.Load()
 	err := s.scan(ctx, d.scan, func(off int64, f *message.Fields, rec []byte) error {
@@ -183,6 +184,7 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 	})
 	if err == nil {
 		s.dispatched.Store(to) // over an end-of-file marker
+		s.metrics.dispatch.observe(s.now().Sub(began), to-from)
 	}
 	return err
 }

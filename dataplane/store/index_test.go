@@ -134,13 +134,13 @@ func TestFindByKey_pages(t *testing.T) {
 // B014: windows are compared with the server's store time, both ends included;
 // the producer's clock does not matter.
 func TestFindByKey_window_B014(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
-	s := start(t, testConfig(), Deps{Now: func() time.Time { return now }})
+	clock := newClock()
+	s := start(t, testConfig(), Deps{Now: clock.Now})
 	for n, born := range []time.Duration{-26 * time.Hour, 0, 2 * time.Hour} {
 		m := keyed("T", fmt.Sprintf("id%d", n), "k", fmt.Sprintf("b%d", n))
-		m.BornTimestamp = now.Add(born).UnixMilli()
+		m.BornTimestamp = clock.Now().Add(born).UnixMilli()
 		s.append(m)
-		now = now.Add(700 * time.Millisecond)
+		clock.Add(700 * time.Millisecond)
 	}
 	const t0 = 1_700_000_000_000
 	for _, tc := range []struct {

@@ -29,6 +29,14 @@ type readBuffers struct {
 	data    []byte
 }
 
+// size is the bytes of the records.
+func (bufs *readBuffers) size() (n int64) {
+	for _, rec := range bufs.records {
+		n += int64(len(rec))
+	}
+	return n
+}
+
 // Release gives the memory of Records back; neither they nor the batch may be
 // used again. A batch that is not released is left to the garbage collector.
 func (b *Batch) Release() {
@@ -70,6 +78,7 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 		b.Status, b.Next = ReadOffsetTooSmall, b.Min
 		return b, nil
 	}
+	began := s.now()
 	bufs, ok := s.reads.Get().(*readBuffers)
 	if !ok {
 		bufs = &readBuffers{s: s}
@@ -87,6 +96,7 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 		return Batch{}, fmt.Errorf("read %s queue %d at %d: %w", topic, queueID, offset, err)
 	}
 	b.Records = bufs.records
+	s.metrics.read.observe(s.now().Sub(began), bufs.size())
 	switch {
 	case len(b.Records) > 0:
 		return b, nil

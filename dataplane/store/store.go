@@ -64,6 +64,7 @@ type Store struct {
 	diskFull   atomic.Bool
 	clock      clockWatch // owned by whoever calls retain
 	index      index
+	metrics    metrics
 
 	closed  atomic.Bool
 	mu      sync.Mutex
@@ -144,7 +145,7 @@ func (s *Store) open(folds []Fold) error {
 	s.clog, err = commitlog.Open(commitlog.Config{
 		Dir: s.path("commitlog"), SegmentBytes: s.cfg.SegmentBytes, FlushInterval: interval, Preallocate: s.cfg.Preallocate,
 		MaxWait: maxAppendWait,
-	}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log, Advanced: func() { poke(s.wake) }})
+	}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log, Advanced: func() { poke(s.wake) }, Observer: &s.metrics})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,18 @@ func testConfig() Config {
 	cfg.Preallocate = false
 	return cfg
 }
+
+// clock is a time that a test moves while a store reads it.
+type clock struct{ milli atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.milli.Store(1_700_000_000_000)
+	return c
+}
+
+func (c *clock) Now() time.Time      { return time.UnixMilli(c.milli.Load()) }
+func (c *clock) Add(d time.Duration) { c.milli.Add(d.Milliseconds()) }
 
 // harness runs a store and knows when its dispatcher has arrived somewhere.
 type harness struct {
@@ -434,19 +447,18 @@ func TestFolds_seeEachRecordOnce(t *testing.T) {
 }
 
 func TestRetain_deletesOldFilesAndMovesQueues(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
-	clock := func() time.Time { return now }
-	mem := vfs.NewMem(clock)
+	clock := newClock()
+	mem := vfs.NewMem(clock.Now)
 	cfg := testConfig()
 	cfg.Retention = 90 * time.Minute
-	h := start(t, cfg, Deps{FS: mem, Now: clock, Logger: slog.New(slog.DiscardHandler)})
+	h := start(t, cfg, Deps{FS: mem, Now: clock.Now, Logger: slog.New(slog.DiscardHandler)})
 	h.append(msg("Old", 0, "only in the first file"))
 	for i := range 8 {
 		for range 10 {
 			h.append(msg("T", 0, strings.Repeat("x", 1500)))
 		}
 		h.await("T", 0, int64(10*(i+1)))
-		now = now.Add(time.Hour)
+		clock.Add(time.Hour)
 	}
 	if err := h.saveProgress(true); err != nil {
 		t.Fatal(err)
@@ -476,7 +488,7 @@ func TestRetain_deletesOldFilesAndMovesQueues(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h = start(t, cfg, Deps{FS: mem, Now: clock})
+	h = start(t, cfg, Deps{FS: mem, Now: clock.Now})
 	if lo2, hi2 := h.QueueOffsets("T", 0); lo2 != lo || hi2 != hi {
 		t.Fatalf("after restart %d to %d", lo2, hi2)
 	}

@@ -74,9 +74,9 @@ demo: build ## a new user's first minutes, step by step with times, and exact co
 BENCH_SERVICES := $(if $(filter log%,$(ROWS)),java,mariadb redis $(if $(ROWS),,java))
 
 .PHONY: bench
-bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks, PEERS= and SECONDS= narrow; run nothing else meanwhile
+bench: build ## our figures beside their goals and the peers'; ROWS=pattern picks, PEERS= and SECONDS= narrow, PROFILES=folder keeps profiles; run nothing else meanwhile
 	@SERVICES="$(BENCH_SERVICES)" scripts/test-services.sh $(GO) run ./bench $(if $(ROWS),-rows '$(ROWS)') \
-		$(if $(filter undefined,$(origin PEERS)),,-peers '$(PEERS)') $(if $(SECONDS),-seconds $(SECONDS)s)
+		$(if $(filter undefined,$(origin PEERS)),,-peers '$(PEERS)') $(if $(SECONDS),-seconds $(SECONDS)s) $(if $(PROFILES),-profiles '$(PROFILES)')
 
 .PHONY: schemathesis
 schemathesis: build ## hostile requests from openapi.yaml against a fresh Sluice, for SCHEMATHESIS_SECONDS

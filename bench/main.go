@@ -72,6 +72,8 @@ type workplace struct {
 	dir    string // removed at the end
 	mysql  string // URL of a MariaDB server, without a database
 
+	row        string          // that runs
+	profiles   string          // folder for processor profiles of ours, below it one for each row; "": none
 	peers      []string        // those that are compared with
 	setup      map[string]bool // kits that are set up
 	seconds    time.Duration   // counted time of a run
@@ -87,11 +89,12 @@ func main() {
 	seconds := flag.Duration("seconds", 10*time.Second, "counted time of each run on each server")
 	warm := flag.Duration("warm", 30*time.Second, "time before it for servers in Java, which are slow until they have compiled themselves")
 	storeBytes := flag.Int64("store-gib", 10, "GiB of the store that is started after kill -9")
+	profiles := flag.String("profiles", "", "folder to keep a processor profile of ours of each load in; costs some percent")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	w := &workplace{
-		binary: *binary, mysql: os.Getenv("SLUICE_TEST_MYSQL"), setup: map[string]bool{}, seconds: *seconds, warm: *warm, storeBytes: *storeBytes << 30,
+		binary: *binary, mysql: os.Getenv("SLUICE_TEST_MYSQL"), setup: map[string]bool{}, profiles: *profiles, seconds: *seconds, warm: *warm, storeBytes: *storeBytes << 30,
 		peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' || r == ' ' }),
 	}
 	var err error
@@ -130,6 +133,7 @@ func run(ctx context.Context, pattern string, w *workplace) error {
 		if !wanted.MatchString(r.name) {
 			continue
 		}
+		w.row = r.name
 		found, err := r.run(ctx, w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,6 +43,9 @@ type dataPlane struct {
 	binary string
 	dir    string
 	load   string // the load generator
+
+	profiles string // folder for a processor profile of each load; "": none
+	profiled int    // loads so far
 
 	broker *testcluster.Process
 	names  *testcluster.Process
@@ -132,12 +137,53 @@ const warm = 2 * time.Second
 
 // Produce implements server.
 func (p *dataPlane) Produce(ctx context.Context, s shape) (measured, error) {
-	return p.generator().produce(ctx, s, warm)
+	return p.profile(ctx, "produce", s.seconds, func() (measured, error) { return p.generator().produce(ctx, s, warm) })
 }
 
 // Consume implements server.
 func (p *dataPlane) Consume(ctx context.Context, c consumption) (measured, error) {
-	return p.generator().consume(ctx, c, warm)
+	return p.profile(ctx, "consume", c.seconds, func() (measured, error) { return p.generator().consume(ctx, c, warm) })
+}
+
+// profile keeps a processor profile of the counted time of a load, for a row that
+// is not met to say where the time goes.
+func (p *dataPlane) profile(ctx context.Context, name string, seconds time.Duration, run func() (measured, error)) (m measured, err error) {
+	if p.profiles == "" || seconds < time.Second {
+		return run()
+	}
+	p.profiled++
+	kept := make(chan error, 1)
+	go func() {
+		kept <- p.keepProfile(ctx, filepath.Join(p.profiles, fmt.Sprintf("%s-%d.pprof", name, p.profiled)), seconds)
+	}()
+	m, err = run()
+	return m, errors.Join(err, <-kept)
+}
+
+func (p *dataPlane) keepProfile(ctx context.Context, path string, seconds time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(warm):
+	}
+	token, err := os.ReadFile(filepath.Join(p.broker.Data, "operator.token"))
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.broker.Admin, int(seconds/time.Second)), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(p.profiles, 0o755), os.WriteFile(path, raw, 0o644))
 }
 
 // Restart implements server. Of an empty store's first message its topic is a part.

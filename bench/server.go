@@ -68,10 +68,14 @@ func (w *workplace) broker(ctx context.Context, name string) (server, error) {
 	if err != nil {
 		return nil, err
 	}
+	profiles := w.profiles
+	if profiles != "" {
+		profiles = filepath.Join(profiles, w.row)
+	}
 	k := kit{dir: filepath.Join(kits, name), home: home, run: dir, warm: w.warm}
 	switch name {
 	case ours:
-		return &dataPlane{binary: w.binary, dir: dir, load: generator}, nil
+		return &dataPlane{binary: w.binary, dir: dir, load: generator, profiles: profiles}, nil
 	case rocketMQ:
 		return &rocketMQPeer{kit: k, load: generator}, w.setUp(ctx, k)
 	case jetStream:

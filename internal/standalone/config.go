@@ -42,6 +42,8 @@ type Config struct {
 	QueueSegmentBytes int64
 	Retention         time.Duration
 	RetentionCheck    time.Duration
+	RetentionBytes    int64
+	DeleteHours       string // hours of the day, separated by commas
 	Flush             string
 
 	TransactionFirstCheck    time.Duration
@@ -154,6 +156,8 @@ func (c *Config) Settings() []*Setting {
 		{"store.segment_bytes", "", "size of a commit log file; a folder keeps the size that it was made with", &c.SegmentBytes},
 		{"store.queue_segment_bytes", "", "size of a consume queue file", &c.QueueSegmentBytes},
 		{"store.retention", "", "how long messages are kept", &c.Retention},
+		{"store.retention_bytes", "", "the oldest commit log files go while all together have more; 0 for no limit", &c.RetentionBytes},
+		{"store.delete_hours", "", "hours of the local day at which old files are deleted, as 4 or 4,16; empty for all", &c.DeleteHours},
 		{"store.retention_check", "", "how often old files are looked for", &c.RetentionCheck},
 		{"store.flush", "", "async or sync", &c.Flush},
 		{"transaction.first_check", "", "age of an open transaction at its first check", &c.TransactionFirstCheck},
@@ -300,6 +304,12 @@ func (c *Config) validate() error {
 	if !slices.Contains([]string{"async", "sync"}, c.Flush) {
 		bad("store.flush", "%q is not async or sync", c.Flush)
 	}
+	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
+		bad("store.retention_bytes", "%d is neither 0 nor at least two commit log files (%d)", c.RetentionBytes, 2*c.SegmentBytes)
+	}
+	if _, err := c.deleteHours(); err != nil {
+		bad("store.delete_hours", "%w", err)
+	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("log.level", "%q is not debug, info, warn or error", c.LogLevel)
 	}
@@ -324,6 +334,19 @@ func (c *Config) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// deleteHours parses the hours of the day at which old files go.
+func (c *Config) deleteHours() ([]int, error) {
+	var hours []int
+	for _, text := range list(c.DeleteHours) {
+		hour, err := strconv.Atoi(text)
+		if err != nil || hour < 0 || hour > 23 {
+			return nil, fmt.Errorf("%q is no hour from 0 to 23", text)
+		}
+		hours = append(hours, hour)
+	}
+	return hours, nil
 }
 
 // list splits a setting that holds several addresses.

@@ -55,9 +55,10 @@ func TestConfig_tellsAllProblemsAtOnce(t *testing.T) {
 	if strings.Contains(err.Error(), "SLUICE_ENDPOINT") || strings.Contains(err.Error(), "SLUICE_TEST") {
 		t.Errorf("%v speaks of names that belong to others", err)
 	}
+	c.RetentionBytes, c.DeleteHours = 5, "4,25"
 	c.HTTP, c.DB, c.Redis, c.Mail, c.Flush, c.TLSMode, c.LogLevel, c.TLSCert, c.Retention = "nowhere", "postgres:x", "memory", "x", "maybe", "some", "loud", "cert.pem", -1
 	err = c.Finish()
-	for _, part := range []string{"http:", "db:", "redis:", "mail:", "store.flush:", "tls.mode:", "log.level:", "tls.cert:", "store.retention:"} {
+	for _, part := range []string{"http:", "db:", "redis:", "mail:", "store.flush:", "tls.mode:", "log.level:", "tls.cert:", "store.retention:", "store.retention_bytes:", "store.delete_hours:"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

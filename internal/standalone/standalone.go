@@ -167,6 +167,10 @@ func (s *Server) openBroker() error {
 	}
 	st := store.DefaultConfig()
 	st.SegmentBytes, st.QueueSegmentBytes, st.Retention, st.RetentionCheck = s.cfg.SegmentBytes, s.cfg.QueueSegmentBytes, s.cfg.Retention, s.cfg.RetentionCheck
+	st.RetentionBytes = s.cfg.RetentionBytes
+	if st.DeleteHours, err = s.cfg.deleteHours(); err != nil {
+		return errors.Join(err, ln.Close(), grpc.Close())
+	}
 	if s.cfg.Flush == "sync" {
 		st.Flush = store.FlushSync
 	}

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicemq/sluice/dataplane/node"
+	"github.com/sluicemq/sluice/dataplane/store"
 )
 
 // Config is everything that can be set, for all roles of the binary. Each
@@ -40,6 +41,7 @@ type Config struct {
 
 	SegmentBytes      int64
 	QueueSegmentBytes int64
+	QueueLayout       string
 	Retention         time.Duration
 	RetentionCheck    time.Duration
 	RetentionBytes    int64
@@ -74,7 +76,7 @@ func Default() *Config {
 	return &Config{
 		Data: "./var", HTTP: "127.0.0.1:8080", Admin: "127.0.0.1:8090", NameSrv: "127.0.0.1:9876", Broker: "127.0.0.1:10911", GRPC: "127.0.0.1:8081",
 		Redis: "embedded", TLSMode: node.TLSPermissive,
-		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, Retention: 72 * time.Hour, RetentionCheck: time.Minute, Flush: "async",
+		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, QueueLayout: "compatible", Retention: 72 * time.Hour, RetentionCheck: time.Minute, Flush: "async",
 		TransactionFirstCheck: 6 * time.Second, TransactionCheckInterval: 10 * time.Second, TransactionCheckMax: 15, PopMaxInFlight: 10_000,
 		CollectInterval: 10 * time.Second, MailsPerHour: 10_000, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
 	}
@@ -155,6 +157,7 @@ func (c *Config) Settings() []*Setting {
 		{"tls.mode", "tls-mode", "disabled, permissive (TLS and plain on one port) or required", &c.TLSMode},
 		{"store.segment_bytes", "", "size of a commit log file; a folder keeps the size that it was made with", &c.SegmentBytes},
 		{"store.queue_segment_bytes", "", "size of a consume queue file", &c.QueueSegmentBytes},
+		{"store.queue_layout", "", "compatible: queue files as RocketMQ has them, for some thousand queues; compact: for any number", &c.QueueLayout},
 		{"store.retention", "", "how long messages are kept", &c.Retention},
 		{"store.retention_bytes", "", "the oldest commit log files go while all together have more; 0 for no limit", &c.RetentionBytes},
 		{"store.delete_hours", "", "hours of the local day at which old files are deleted, as 4 or 4,16; empty for all", &c.DeleteHours},
@@ -309,6 +312,9 @@ func (c *Config) validate() error {
 	}
 	if _, err := c.deleteHours(); err != nil {
 		bad("store.delete_hours", "%w", err)
+	}
+	if _, err := store.ParseQueueLayout(c.QueueLayout); err != nil {
+		bad("store.queue_layout", "%w", err)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		bad("log.level", "%q is not debug, info, warn or error", c.LogLevel)

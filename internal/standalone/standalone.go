@@ -171,6 +171,9 @@ func (s *Server) openBroker() error {
 	if st.DeleteHours, err = s.cfg.deleteHours(); err != nil {
 		return errors.Join(err, ln.Close(), grpc.Close())
 	}
+	if st.QueueLayout, err = store.ParseQueueLayout(s.cfg.QueueLayout); err != nil {
+		return errors.Join(err, ln.Close(), grpc.Close())
+	}
 	if s.cfg.Flush == "sync" {
 		st.Flush = store.FlushSync
 	}

@@ -1,7 +1,8 @@
 // Command interop runs every official SDK that this machine can install
 // against a fresh Sluice and prints two tables: SDK by send, receive, ack, wrong
 // key refused; and how soon consumers that run all the while receive again after
-// the server was killed and came back. It ends with 0 only if everything passed.
+// the server was killed and came back. The row "handover" gives a store folder to
+// a real RocketMQ and takes it back. It ends with 0 only if everything passed.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicemq/sluice/internal/interop/handover"
 	"github.com/sluicemq/sluice/internal/testcluster"
 )
 
@@ -28,6 +30,9 @@ func main() {
 	defer stop()
 	downtimes, err := durations(*down)
 	if err == nil {
+		err = handOver(ctx, *rows)
+	}
+	if err == nil && *rows != handoverRow {
 		err = run(ctx, *binary, *rows, downtimes)
 	}
 	if err != nil {
@@ -50,6 +55,25 @@ func durations(text string) ([]time.Duration, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// handoverRow is the row in which a store folder goes to a real RocketMQ and
+// back.
+const handoverRow = "handover"
+
+func handOver(ctx context.Context, pattern string) error {
+	if match, err := path.Match(pattern, handoverRow); err != nil || !match {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sluice-handover-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := handover.Run(ctx, "bench/peers/rocketmq", dir, os.Stdout); err != nil {
+		return fmt.Errorf("%s: %w", handoverRow, err)
+	}
+	return nil
 }
 
 // run prints the tables. The error names each row that did not pass and says why.

@@ -29,9 +29,16 @@ type damageStore struct {
 // log files.
 func newDamageStore(t *testing.T) *damageStore {
 	t.Helper()
+	return newDamageStoreOf(t, LayoutCompatible)
+}
+
+func newDamageStoreOf(t *testing.T, layout QueueLayout) *damageStore {
+	t.Helper()
+	cfg := testConfig()
+	cfg.QueueLayout = layout
 	now := time.UnixMilli(1_700_000_000_000)
 	d := &damageStore{disk: vfs.NewMem(func() time.Time { return now })}
-	s, err := Open(testConfig(), Deps{FS: d.disk, Now: func() time.Time { return now }})
+	s, err := Open(cfg, Deps{FS: d.disk, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,8 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 			case u.Blank() || u.Size < message.MinRecordBytes || u.Offset < logMin:
 				removed = true
 			case o.Match != nil && !o.Match(u.TagsCode):
+			case u.Size > maxKeptRead && !s.sized(u):
+				removed = true
 			case len(bufs.wanted) > 0 && total+int(u.Size) > o.MaxBytes:
 				return removed, nil
 			default:
@@ -154,6 +156,17 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 		budget -= len(bufs.units)
 	}
 	return removed, nil
+}
+
+// sized tells whether the record of a unit has the size that the unit says,
+// before that much memory is taken for it.
+func (s *Store) sized(u queuelog.Unit) bool {
+	var head [message.BlankBytes]byte
+	if s.clog.ReadAt(head[:], u.Offset) != nil {
+		return false
+	}
+	size, _, _ := message.Head(head[:])
+	return size == u.Size && int64(size) <= s.clog.SegmentEnd(u.Offset)-u.Offset
 }
 
 // fetch reads the records of bufs.wanted. Neighbours in the commit log are

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,8 @@ func wholeDisk(t *testing.T, disk *vfs.Mem) string {
 func TestOpen_refuses(t *testing.T) {
 	d := newDamageStore(t)
 	newer := func(disk *vfs.Mem, _ *Config, _ *vfs.Faults) error {
-		return vfs.WriteFile(disk, "/store/config/"+formatFile, []byte(`{"version":2,"segmentBytes":16384,"queueSegmentBytes":1200,"other":[1]}`))
+		format := `{"version":2,"segmentBytes":16384,"queueSegmentBytes":1200,"other":[1]}`
+		return vfs.WriteFile(disk, "/store/config/"+formatFile, fmt.Appendf(nil, `{"more":1,"sum":%d,"format":%s}`, crc32.ChecksumIEEE([]byte(format)), format))
 	}
 	all := func(err error) func(*vfs.Mem, *Config, *vfs.Faults) error {
 		return func(_ *vfs.Mem, _ *Config, ff *vfs.Faults) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 
 	"github.com/sluicemq/sluice/dataplane/vfs"
@@ -11,6 +12,8 @@ import (
 
 // formatFile says which version of this program's format a folder has, and the
 // sizes that it was made with. RocketMQ leaves it alone.
+//
+//	{"sum": CRC-32 (IEEE) of the text of format, "format": {"version": …}}
 //
 // What raises FormatVersion: a change that an older program would take for
 // damage, or that it would destroy. It comes with code that reads the version
@@ -22,6 +25,11 @@ const formatFile = "sluice.store.json"
 // FormatVersion is the newest format that this program reads, and the one
 // that it writes.
 const FormatVersion = 1
+
+type sealedFormat struct {
+	Sum    uint32          `json:"sum"`
+	Format json.RawMessage `json:"format"`
+}
 
 // Format is the content of the format file.
 type Format struct {
@@ -49,8 +57,9 @@ func (s *Store) readFormat() (Format, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
-	if err == nil && json.Unmarshal(data, &f) != nil {
-		err = ErrConfigDamaged
+	var sealed sealedFormat
+	if err == nil && (json.Unmarshal(data, &sealed) != nil || crc32.ChecksumIEEE(sealed.Format) != sealed.Sum || json.Unmarshal(sealed.Format, &f) != nil) {
+		err = fmt.Errorf("wrong checksum: %w", ErrConfigDamaged)
 	}
 	if errors.Is(err, ErrConfigDamaged) {
 		// Sizes that do not fit are found with the files, too.
@@ -108,6 +117,9 @@ func (s *Store) saveFormat() error {
 		return err
 	}
 	data, err := json.Marshal(s.cfg.format())
+	if err == nil {
+		data, err = json.Marshal(sealedFormat{crc32.ChecksumIEEE(data), data})
+	}
 	if err != nil {
 		return err
 	}

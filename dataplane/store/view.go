@@ -23,6 +23,8 @@ type View struct {
 	// TablesErr is why the topic table could not be read: all records count
 	// as those of known topics then.
 	TablesErr error
+	// States is what the queues held when they were last synced; set by Queues.
+	States []queuelog.State
 }
 
 // OpenView opens a folder without locking it. Errors: all that Config.Validate
@@ -68,7 +70,7 @@ func (v *View) Queues(each func(topic string, id int32, q *queuelog.Queue, err e
 		return err
 	}
 	v.s.openLayout(found, !v.Unclean)
-	_, err = v.s.layout.Load(each)
+	v.States, err = v.s.layout.Load(each)
 	return err
 }
 

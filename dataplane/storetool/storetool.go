@@ -27,6 +27,8 @@ type Options struct {
 	// Progress is told how many of how many bytes of the commit log were read;
 	// nil for nobody.
 	Progress func(done, total int64)
+
+	fs vfs.FS // nil for vfs.ReadOnly; tests look at others
 }
 
 func (o *Options) progress(done, total int64) {
@@ -50,7 +52,11 @@ type folder struct {
 // openFolder looks at a folder through an overlay; locked keeps brokers away
 // until close.
 func openFolder(o *Options, locked bool) (*folder, error) {
-	f := &folder{fs: vfs.NewOverlay(vfs.ReadOnly())}
+	base := o.fs
+	if base == nil {
+		base = vfs.ReadOnly()
+	}
+	f := &folder{fs: vfs.NewOverlay(base)}
 	err := f.open(o, locked)
 	if err != nil {
 		return nil, errors.Join(err, f.close())

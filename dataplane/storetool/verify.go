@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
@@ -84,7 +85,51 @@ func (v *verifier) run(ctx context.Context) error {
 	if err := v.checkBatchQueues(); err != nil {
 		return err
 	}
-	return v.finishIndexes()
+	if err := v.finishIndexes(); err != nil {
+		return err
+	}
+	return v.checkBegin()
+}
+
+// checkBegin tells of files that are missing in front of the log: after a
+// clean stop no queue begins in front of it.
+func (v *verifier) checkBegin() error {
+	if v.cfg.QueueLayout == store.LayoutCompatible {
+		// Last of all, since it repairs the files as the overlay shows them.
+		err := v.view.Queues(func(_ string, _ int32, _ *queuelog.Queue, err error) error {
+			if errors.Is(err, queuelog.ErrDamaged) {
+				return nil // it was told of
+			}
+			return err
+		})
+		if errors.Is(err, queuelog.ErrDirectory) || errors.Is(err, queuelog.ErrSize) {
+			return nil // as was that
+		}
+		if err != nil {
+			return err
+		}
+	}
+	states := v.view.States
+	for _, ids := range v.queues {
+		for _, q := range ids {
+			if q.log == nil {
+				continue
+			}
+			if u, ok, err := q.at(q.first); err != nil {
+				return err
+			} else if ok {
+				states = append(states, queuelog.State{Topic: q.topic, ID: q.id, Low: q.first, Next: q.used, LowOffset: u.Offset})
+			}
+		}
+	}
+	for _, st := range states {
+		if v.Clean && st.LowOffset >= 0 && st.LowOffset < v.From && st.Next > st.Low {
+			name, _ := v.place(st.LowOffset)
+			v.fault(Finding{Name: "segment-missing", File: name, What: fmt.Sprintf("the commit log begins at %d, but when it was stopped message %d of %s queue %d was at %d", v.From, st.Low, st.Topic, st.ID, st.LowOffset), Fix: fixCopy})
+			return nil
+		}
+	}
+	return nil
 }
 
 // The names of a store folder, ours and RocketMQ's.

@@ -238,6 +238,7 @@ func (l *Log) lead() (more bool) {
 			syncs = true
 		}
 	}
+	l.settleLocked()
 	more = len(l.queue) > 0
 	if !more {
 		l.leading = false

@@ -73,6 +73,7 @@ type Log struct {
 	written     atomic.Int64               // end of what can be read
 	writtenTime atomic.Int64               // store time of the last record in front of written
 	flushed     atomic.Int64               // end of what is synced
+	settled     atomic.Int64               // see Settled
 	flushedTime atomic.Int64
 
 	mu          sync.Mutex
@@ -83,6 +84,7 @@ type Log struct {
 	leading     bool       // somebody writes
 	idle        *sync.Cond // signalled when leading ends
 	syncing     []*Request // written, waiting for the sync
+	flushing    []*Request // those that the sync under way covers
 	spare       []*Request // memory for the next syncing
 
 	// Owned by the leader.

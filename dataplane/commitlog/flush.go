@@ -32,6 +32,7 @@ func (l *Log) flushLoop() {
 func (l *Log) flush() error {
 	l.mu.Lock()
 	waiting := l.syncing
+	l.flushing = waiting
 	l.syncing, l.spare = l.spare[:0], nil
 	err := l.failed
 	l.mu.Unlock()
@@ -46,25 +47,27 @@ func (l *Log) flush() error {
 			l.flushed.Store(end)
 		}
 	}
-	if err != nil {
-		l.mu.Lock()
-		if l.failed == nil {
-			l.failed = fmt.Errorf("%w: %w", ErrFailed, err)
-		}
-		err = l.failed
-		l.mu.Unlock()
+	l.mu.Lock()
+	if err != nil && l.failed == nil {
+		l.failed = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
+	if err = l.failed; err == nil { // or what waits stays out of sight
+		l.flushing = nil
+		l.settleLocked()
+	}
+	l.mu.Unlock()
 	done := l.deps.Now()
 	if err == nil && from < end {
 		l.deps.Observer.Synced(done.Sub(began), end-from)
 	}
 	fail(waiting, err)
 	l.tell(waiting, done)
+	told := len(waiting)
 	clear(waiting)
 	l.mu.Lock()
 	l.spare = waiting
 	l.mu.Unlock()
-	if from < end {
+	if from < end || told > 0 {
 		l.deps.Advanced()
 	}
 	return err
@@ -75,11 +78,27 @@ func (l *Log) syncRange(from, end int64) error {
 		if s.hole() || s.end() <= from || s.base >= end || !s.acquire() {
 			continue
 		}
-		err := s.file.Sync()
+		err := s.file.SyncData() // the size was synced when the file was made
 		s.release()
 		if err != nil {
 			return fmt.Errorf("sync segment %020d: %w", s.base, err)
 		}
 	}
 	return nil
+}
+
+// Settled is the end of what has the durability that its writers asked for, in
+// front of the first record whose writer still waits for a sync: who reads no
+// further never sees what a power cut takes from a writer that was told nothing.
+func (l *Log) Settled() int64 { return l.settled.Load() }
+
+func (l *Log) settleLocked() {
+	end := l.written.Load()
+	switch {
+	case len(l.flushing) > 0:
+		end = l.flushing[0].PhysicalOffset
+	case len(l.syncing) > 0:
+		end = l.syncing[0].PhysicalOffset
+	}
+	l.settled.Store(end)
 }

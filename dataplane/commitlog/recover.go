@@ -110,6 +110,7 @@ func (l *Log) skipDamage(off, limit, lastTime, flushedTime int64) (int64, bool) 
 func (l *Log) setEnd(r Recovered) {
 	l.written.Store(r.End)
 	l.flushed.Store(r.End)
+	l.settled.Store(r.End)
 	l.writtenTime.Store(r.LastTime)
 	l.flushedTime.Store(r.LastTime)
 }

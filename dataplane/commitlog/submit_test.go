@@ -136,3 +136,37 @@ func TestSubmit_boundsTheQueue_B015(t *testing.T) {
 		t.Errorf("queue offsets %v", queueOffs)
 	}
 }
+
+// Nobody sees a record whose writer waits for its sync, nor one behind it,
+// until the sync is done; the writers of others are told at once.
+func TestSettled_waitsForWhoWaitsForTheSync_B039(t *testing.T) {
+	mem := vfs.NewFaults(vfs.NewMem(nil))
+	l, _ := openLog(t, mem)
+	var seq Sequence
+	first := mustAppend(t, l, request(&seq, 1, 10))
+	entered, release := make(chan struct{}), make(chan struct{})
+	mem.Set(func(op vfs.Op, _ string) (int, error) {
+		if op == vfs.OpSync {
+			entered <- struct{}{}
+			<-release
+		}
+		return 0, nil
+	})
+	slow := request(&seq, 1, 10)
+	slow.Sync = true
+	done := make(chan error, 1)
+	go func() { done <- l.Append(t.Context(), slow) }()
+	<-entered
+	behind := mustAppend(t, l, request(&seq, 1, 10))
+	if l.Written() != 3*(overhead+10) || l.Settled() != overhead+10 || first.PhysicalOffset != 0 || behind.PhysicalOffset != 2*(overhead+10) {
+		t.Errorf("written %d, settled %d", l.Written(), l.Settled())
+	}
+	mem.Set(nil)
+	close(release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if l.Settled() != l.Written() {
+		t.Errorf("settled %d of %d after the sync", l.Settled(), l.Written())
+	}
+}

@@ -33,12 +33,13 @@ func (s *Store) makeFolds(folds []Fold) {
 }
 
 // visible is the commit log offset up to which records may be read: with
-// FlushSync nobody sees what a power cut could take back.
+// FlushSync nobody sees what a power cut could take back, otherwise nobody sees
+// it of a message whose writer waits for the sync.
 func (s *Store) visible() int64 {
 	if s.cfg.Flush == FlushSync {
 		return s.clog.Flushed()
 	}
-	return s.clog.Written()
+	return s.clog.Settled()
 }
 
 // dispatchLoop is the dispatcher. It ends with ctx.

@@ -175,3 +175,10 @@ func (f *faultFile) Sync() error {
 	}
 	return f.File.Sync()
 }
+
+func (f *faultFile) SyncData() error {
+	if _, err := f.fs.before(OpSync, f.name); err != nil {
+		return err
+	}
+	return f.File.SyncData()
+}

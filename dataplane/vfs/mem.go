@@ -471,6 +471,9 @@ func (h *memHandle) Sync() error {
 	return nil
 }
 
+// SyncData keeps the time, too.
+func (h *memHandle) SyncData() error { return h.Sync() }
+
 func (h *memHandle) Size() (int64, error) {
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()

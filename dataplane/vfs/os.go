@@ -109,7 +109,14 @@ func (f osFile) WriteAt(b []byte, off int64) (int, error) {
 
 func (f osFile) Truncate(size int64) error { return osError(f.f.Truncate(size)) }
 func (f osFile) Sync() error               { return osError(f.f.Sync()) }
-func (f osFile) Close() error              { return f.f.Close() }
+func (f osFile) SyncData() error {
+	for {
+		if err := unix.Fdatasync(int(f.f.Fd())); err != unix.EINTR {
+			return osError(err)
+		}
+	}
+}
+func (f osFile) Close() error { return f.f.Close() }
 
 func (f osFile) Size() (int64, error) {
 	fi, err := f.f.Stat()

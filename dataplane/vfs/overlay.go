@@ -424,6 +424,9 @@ func (h *overlayHandle) Truncate(size int64) error {
 
 func (h *overlayHandle) Sync() error { return nil }
 
+// SyncData implements File.
+func (h *overlayHandle) SyncData() error { return nil }
+
 func (h *overlayHandle) Size() (int64, error) {
 	h.f.o.mu.Lock()
 	defer h.f.o.mu.Unlock()

@@ -70,6 +70,9 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes all completed writes and the size durable.
 	Sync() error
+	// SyncData is Sync but for the time of the last write, which may be lost: it
+	// need not wait for the file system's journal when blocks are overwritten.
+	SyncData() error
 	// Size returns the present size.
 	Size() (int64, error)
 }

@@ -43,6 +43,7 @@ var rows = []row{
 	{"log-memory", logMemory},
 	{"log-start", logStart},
 	{"log-process", logProcess},
+	{"log-topics", logTopics},
 }
 
 // figure is one measured number beside its goal.
@@ -85,6 +86,7 @@ func main() {
 	pattern := flag.String("rows", ".", "regular expression of the rows to run")
 	binary := flag.String("binary", "bin/sluice", "the server to measure")
 	served := flag.String("serve", "", "only serve a bare data plane on this new folder, until interrupted")
+	topics := flag.String("topics", "", "only open the store in this folder and do what standard input says; see topics.go")
 	peers := flag.String("peers", strings.Join([]string{rocketMQ, jetStream, kafka}, ","), "peers to compare with, joined by commas")
 	seconds := flag.Duration("seconds", 10*time.Second, "counted time of each run on each server")
 	warm := flag.Duration("warm", 30*time.Second, "time before it for servers in Java, which are slow until they have compiled themselves")
@@ -98,9 +100,12 @@ func main() {
 		peers: strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' || r == ' ' }),
 	}
 	var err error
-	if *served != "" {
+	switch {
+	case *served != "":
 		err = serve(ctx, os.Stdout, *binary, *served)
-	} else {
+	case *topics != "":
+		err = serveTopics(ctx, *topics)
+	default:
 		err = run(ctx, *pattern, w)
 	}
 	if err != nil {

@@ -89,7 +89,7 @@ func newDirectory(fsys vfs.FS, name string, pageBytes, pagesPerFile uint32) *dir
 // store time up to which the queues are known to be in it: a directory that
 // ends earlier has lost frames, and is ErrDirectory like a damaged one. A bad
 // end is cut off.
-func (d *directory) load(notBefore int64) (map[uint32]*entry, error) {
+func (d *directory) load(notBefore int64) (entries, error) {
 	f, err := d.fs.Open(d.name)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (d *directory) load(notBefore int64) (map[uint32]*entry, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	entries, err := d.replay(f, size)
+	all, err := d.replay(f, size)
 	if err == nil {
 		err = d.reaches(notBefore)
 	}
@@ -111,11 +111,11 @@ func (d *directory) load(notBefore int64) (map[uint32]*entry, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	d.f = f
-	return entries, nil
+	return all, nil
 }
 
 // replay applies the good frames and sets size, sequence, time and numbers.
-func (d *directory) replay(f vfs.File, size int64) (map[uint32]*entry, error) {
+func (d *directory) replay(f vfs.File, size int64) (entries, error) {
 	head := make([]byte, directoryHeader)
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -123,7 +123,7 @@ func (d *directory) replay(f vfs.File, size int64) (map[uint32]*entry, error) {
 	if string(head) != string(d.header) {
 		return nil, fmt.Errorf("header of %s is %x, want %x: %w", d.name, head, d.header, ErrDirectory)
 	}
-	entries := map[uint32]*entry{}
+	var all entries
 	d.size, d.sequence, d.time = directoryHeader, 0, 0
 	head = make([]byte, frameHeader)
 	var payload []byte
@@ -147,7 +147,7 @@ func (d *directory) replay(f vfs.File, size int64) (map[uint32]*entry, error) {
 		if crc32.Update(crc32.ChecksumIEEE(head[:28]), crc32.IEEETable, payload) != binary.BigEndian.Uint32(head[28:]) {
 			break
 		}
-		if err := apply(entries, payload); err != nil {
+		if err := all.apply(payload); err != nil {
 			return nil, fmt.Errorf("frame %d of %s: %w", d.sequence+1, d.name, err)
 		}
 		d.sequence++
@@ -156,11 +156,18 @@ func (d *directory) replay(f vfs.File, size int64) (map[uint32]*entry, error) {
 		d.size += frameHeader + n
 	}
 	d.fresh = d.size
-	return entries, nil
+	return all, nil
 }
 
-// apply changes entries as the records of a frame say.
-func apply(entries map[uint32]*entry, b []byte) error {
+// entries are the queues of a directory by number, nil where there is none.
+// Numbers are given out one by one.
+type entries []*entry
+
+// maxNumber bounds what a directory may have us allocate.
+const maxNumber = 1 << 28
+
+// apply does what the records of a frame say.
+func (all *entries) apply(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < 5 {
 			return ErrDirectory
@@ -173,9 +180,15 @@ func apply(entries map[uint32]*entry, b []byte) error {
 				return ErrDirectory
 			}
 			used = 11 + int(binary.BigEndian.Uint16(b[9:]))
-			entries[number] = &entry{topic: string(b[11:used]), id: int32(binary.BigEndian.Uint32(b[5:])), number: number}
+			if number >= maxNumber {
+				return fmt.Errorf("queue number %d, at most %d can be: %w", number, maxNumber-1, ErrDirectory)
+			}
+			if n := int(number) + 1 - len(*all); n > 0 {
+				*all = append(*all, make(entries, n)...)
+			}
+			(*all)[number] = &entry{topic: string(b[11:used]), id: int32(binary.BigEndian.Uint32(b[5:])), number: number}
 		case recordState:
-			e := entries[number]
+			e := all.of(number)
 			if e == nil || len(b) < stateBytes {
 				return ErrDirectory
 			}
@@ -188,7 +201,9 @@ func apply(entries map[uint32]*entry, b []byte) error {
 				return ErrDirectory
 			}
 		case recordForget:
-			delete(entries, number)
+			if all.of(number) != nil {
+				(*all)[number] = nil
+			}
 			used = 5
 		default:
 			return ErrDirectory
@@ -196,6 +211,13 @@ func apply(entries map[uint32]*entry, b []byte) error {
 		b = b[used:]
 	}
 	return nil
+}
+
+func (all *entries) of(number uint32) *entry {
+	if int64(number) >= int64(len(*all)) {
+		return nil
+	}
+	return (*all)[number]
 }
 
 // update takes a state record behind its queue number; false when it does not fit.
@@ -223,7 +245,7 @@ func (e *entry) update(b []byte) bool {
 }
 
 // create begins a new file with the entries, in place of whatever is there.
-func (d *directory) create(entries map[uint32]*entry) error {
+func (d *directory) create(all entries) error {
 	fresh := &directory{fs: d.fs, name: d.name, header: d.header, time: d.time}
 	fresh.numbers.Store(d.numbers.Load())
 	tmp := d.name + ".tmp"
@@ -233,8 +255,8 @@ func (d *directory) create(entries map[uint32]*entry) error {
 	}
 	fresh.f, fresh.size = f, directoryHeader
 	_, err = f.WriteAt(d.header, 0)
-	for _, e := range entries {
-		if err == nil {
+	for _, e := range all {
+		if err == nil && e != nil {
 			fresh.put(e, false, e.firstPage)
 			err = fresh.writeFull()
 		}
@@ -325,14 +347,14 @@ func (d *directory) shorten() error {
 		return nil
 	}
 	again := &directory{name: d.name, header: d.header}
-	entries, err := again.replay(d.f, d.size)
+	all, err := again.replay(d.f, d.size)
 	if err != nil {
 		return err
 	}
 	if again.size != d.size {
 		return fmt.Errorf("%s is good up to byte %d of %d: %w", d.name, again.size, d.size, ErrDirectory)
 	}
-	return d.create(entries)
+	return d.create(all)
 }
 
 // unchanged reports that a commit would add nothing.

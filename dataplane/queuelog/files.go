@@ -65,22 +65,24 @@ func NewFiles(cfg Config, root, directory string) *Files {
 func (l *Files) Load(each func(topic string, id int32, q *Queue, err error) error) ([]State, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entries, derr := l.dir.load(l.cfg.NotBefore)
+	all, derr := l.dir.load(l.cfg.NotBefore)
 	if errors.Is(derr, fs.ErrNotExist) {
 		derr = nil
-		entries = nil
 	} else if derr != nil && !errors.Is(derr, ErrDirectory) {
 		return nil, derr
 	}
-	if entries == nil {
+	if l.dir.f == nil {
 		l.dir.time = 0
 		if err := l.dir.create(nil); err != nil {
 			return nil, err
 		}
 	}
 	known := map[string]map[int32]*entry{}
-	states := make([]State, 0, len(entries))
-	for _, e := range entries {
+	var states []State
+	for _, e := range all {
+		if e == nil {
+			continue
+		}
 		states = append(states, State{e.topic, e.id, e.low, e.next, e.lowOffset, e.end})
 		if known[e.topic] == nil {
 			known[e.topic] = map[int32]*entry{}

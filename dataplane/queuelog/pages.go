@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/bits"
 	"path/filepath"
 	"slices"
@@ -74,14 +73,14 @@ func (l *Pages) Load(each func(topic string, id int32, q *Queue, err error) erro
 	if err := l.cfg.FS.MkdirAll(l.root); err != nil {
 		return nil, err
 	}
-	entries, derr := l.dir.load(l.cfg.NotBefore)
+	all, derr := l.dir.load(l.cfg.NotBefore)
 	switch {
 	case errors.Is(derr, fs.ErrNotExist):
-		derr = nil
+		derr = nil // made below
 	case derr != nil && !errors.Is(derr, ErrDirectory):
 		return nil, derr
 	}
-	if entries == nil {
+	if derr != nil || l.dir.f == nil {
 		l.dir.time = 0
 		if err := errors.Join(l.dir.create(nil), l.cfg.FS.SyncDir(filepath.Dir(l.root))); err != nil {
 			return nil, err
@@ -91,7 +90,10 @@ func (l *Pages) Load(each func(topic string, id int32, q *Queue, err error) erro
 		return nil, err
 	}
 	damaged := false
-	for _, e := range slices.SortedFunc(maps.Values(entries), func(a, b *entry) int { return cmp.Compare(a.number, b.number) }) {
+	for _, e := range all {
+		if e == nil {
+			continue
+		}
 		q, err := l.load(e)
 		if err != nil {
 			// Noted before anything is written: its pages may go to others.
@@ -352,8 +354,10 @@ func (l *Pages) release(x *pageList, pages []uint32) {
 func (l *Pages) leave(x *pageList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leaving = append(l.leaving, l.released[x]...)
-	delete(l.released, x)
+	if len(l.released) > 0 {
+		l.leaving = append(l.leaving, l.released[x]...)
+		delete(l.released, x)
+	}
 }
 
 // free makes pages usable that the directory does not name.

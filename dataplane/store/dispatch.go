@@ -209,7 +209,7 @@ func (s *Store) enqueue(off int64, f *message.Fields) (*queue, queuelog.Outcome,
 		return nil, queuelog.Repeated, nil
 	}
 	s.queuesMu.RLock()
-	q := s.queues[string(f.Topic)][f.QueueID]
+	q := s.queues[string(f.Topic)].find(f.QueueID)
 	s.queuesMu.RUnlock()
 	if q == nil {
 		var err error

@@ -10,6 +10,17 @@ import (
 // tick brings.
 const maxUnsynced = 256 << 20
 
+// maxUnsyncedCompact is the same for the compact layout, which is for stores
+// with many queues: a sync writes a page of each that got a message.
+const maxUnsyncedCompact = 512 << 20
+
+func (s *Store) maxUnsynced() int64 {
+	if s.cfg.QueueLayout == LayoutCompact {
+		return maxUnsyncedCompact
+	}
+	return maxUnsynced
+}
+
 // reach is how far the queues were synced: everything up to the end of the
 // record at last. In the commit log that may not be on the disk yet.
 type reach struct{ last, end int64 }
@@ -29,7 +40,7 @@ func (s *Store) maintainLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-progress.C:
-			err = s.saveProgress(s.dispatched.Load()-s.reach.end > maxUnsynced)
+			err = s.saveProgress(s.dispatched.Load()-s.reach.end > s.maxUnsynced())
 		case <-sync.C:
 			err = s.saveProgress(true)
 		case <-retention.C:

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,26 @@ type queue struct {
 	touched atomic.Bool
 	log     *queuelog.Queue
 	seq     commitlog.Sequence
+}
+
+// topicQueues are the queues of one topic, sorted by id. With 100,000 topics a
+// look-up is a walk through cold memory: this one needs few steps.
+type topicQueues []queueEntry
+
+type queueEntry struct {
+	id int32
+	q  *queue
+}
+
+func (t topicQueues) find(id int32) *queue {
+	if id >= 0 && int(id) < len(t) && t[id].id == id {
+		return t[id].q // of a topic that has them all
+	}
+	i, ok := slices.BinarySearchFunc(t, id, func(e queueEntry, id int32) int { return cmp.Compare(e.id, id) })
+	if !ok {
+		return nil
+	}
+	return t[i].q
 }
 
 // touchedQueues are those that the next sync has to look at. Whoever changes a
@@ -135,7 +156,7 @@ func (s *Store) openLayout(layout QueueLayout, clean bool) {
 func (s *Store) findQueue(topic string, id int32) *queue {
 	s.queuesMu.RLock()
 	defer s.queuesMu.RUnlock()
-	return s.queues[topic][id]
+	return s.queues[topic].find(id)
 }
 
 // makeQueue returns a queue, empty if it is new.
@@ -145,7 +166,7 @@ func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
 	}
 	s.queuesMu.Lock()
 	defer s.queuesMu.Unlock()
-	if q := s.queues[topic][id]; q != nil {
+	if q := s.queues[topic].find(id); q != nil {
 		return q, nil
 	}
 	return s.openQueueLocked(topic, id)
@@ -164,10 +185,10 @@ func (s *Store) addQueueLocked(topic string, id int32, log *queuelog.Queue) *que
 	q := &queue{topic: topic, id: id, log: log}
 	_, next := log.Range()
 	q.seq.Set(next)
-	if s.queues[topic] == nil {
-		s.queues[topic] = map[int32]*queue{}
-	}
-	s.queues[topic][id] = q
+	// Readers hold the lock: they never see the list while it changes.
+	list := s.queues[topic]
+	i, _ := slices.BinarySearchFunc(list, id, func(e queueEntry, id int32) int { return cmp.Compare(e.id, id) })
+	s.queues[topic] = slices.Insert(list, i, queueEntry{id, q})
 	return q
 }
 
@@ -177,8 +198,8 @@ func (s *Store) allQueues() []*queue {
 	defer s.queuesMu.RUnlock()
 	var all []*queue
 	for _, t := range s.queues {
-		for _, q := range t {
-			all = append(all, q)
+		for _, e := range t {
+			all = append(all, e.q)
 		}
 	}
 	return all
@@ -215,7 +236,7 @@ func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 	}
 	// A crash came between the deletion of the topic and that of its queues.
 	for _, q := range gone {
-		delete(s.queues[q.topic], q.id)
+		s.queues[q.topic] = slices.DeleteFunc(s.queues[q.topic], func(e queueEntry) bool { return e.q == q })
 		if err := s.layout.Remove(q.topic, logsOf([]*queue{q})); err != nil {
 			return nil, err
 		}

@@ -110,7 +110,9 @@ func (s *Store) recover(clean bool) error {
 		return err
 	}
 	s.lastRecord.Store(max(r.last, s.checkpoint.get().reached))
-	if !clean {
+	// A queue that was cut or built anew is noted before anything is appended
+	// to it. Others are as if they had just been dispatched.
+	if !clean && (s.cfg.QueueLayout == LayoutCompatible || r.newestEnd > got.End || len(r.rebuild) > 0) {
 		if err := s.saveProgress(true); err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ type Store struct {
 	configMu sync.Mutex // held while a configuration file is replaced
 
 	queuesMu sync.RWMutex
-	queues   map[string]map[int32]*queue
+	queues   map[string]topicQueues
 	layout   queueLayout
 	touched  touchedQueues
 
@@ -95,7 +95,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 
 // newStore returns a store that is still to be opened.
 func newStore(cfg Config, deps Deps) *Store {
-	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), queues: map[string]map[int32]*queue{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), queues: map[string]topicQueues{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluicemq/sluice/dataplane/queuelog"
 )
 
 const (
@@ -222,6 +223,10 @@ func (s *Store) DeleteTopic(name string) error {
 	s.queuesMu.Lock()
 	queues := s.queues[name]
 	delete(s.queues, name)
+	logs := make([]*queuelog.Queue, len(queues))
+	for i, e := range queues {
+		logs[i] = e.q.log
+	}
 	s.queuesMu.Unlock()
 	if err := s.deleted.add(name, s.clog.Written()); err != nil {
 		return err
@@ -229,7 +234,7 @@ func (s *Store) DeleteTopic(name string) error {
 	if err := s.topics.change(name, nil); err != nil {
 		return err
 	}
-	if err := s.layout.Remove(name, logsOf(slices.Collect(maps.Values(queues)))); err != nil {
+	if err := s.layout.Remove(name, logs); err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	return nil

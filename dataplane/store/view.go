@@ -33,7 +33,7 @@ func OpenView(cfg Config, deps Deps) (*View, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, fs: deps.FS, now: time.Now, log: discard, queues: map[string]map[int32]*queue{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: time.Now, log: discard, queues: map[string]topicQueues{}}
 	v := &View{s: s}
 	var err error
 	if v.Unclean, err = vfs.Exists(s.fs, s.path("abort")); err != nil {

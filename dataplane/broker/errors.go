@@ -150,6 +150,7 @@ var storeErrors = []struct {
 	{store.ErrBusy, CodeBusy, "the broker is busy: try again"},
 	{store.ErrFailed, CodeUnavailable, "the store failed and takes no messages until the broker restarts"},
 	{store.ErrClosed, CodeUnavailable, "the broker is shutting down"},
+	{store.ErrBuilding, CodeBusy, "the queue is being built anew after damage: try again later"},
 	{store.ErrIndexing, CodeBusy, "the key index is being built: try again later"},
 	{store.ErrNotFound, CodeMessageNotFound, "there is no message at this offset"},
 	{context.DeadlineExceeded, CodeFlushTimeout, "the message was stored, but its sync did not end in time"},

@@ -67,6 +67,7 @@ type Config struct {
 	DeleteHours       []int         // hours of the clock's day at which files are deleted by age; none for all
 	RetentionCheck    time.Duration // how often files and disk space are looked at
 	StoreHost         netip.AddrPort
+	RebuildBehind     int64   // damaged queues are built anew behind the start when the commit log has more bytes
 	MaxMessageBytes   int     // of a body
 	DiskFullRatio     float64 // used share of the disk above which appends are refused
 	DiskCleanRatio    float64 // used share above which the oldest files go whatever their age, and below which appends are accepted again
@@ -82,7 +83,7 @@ func DefaultConfig() Config {
 		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, IndexSlots: 5_000_000, IndexEntries: 20_000_000,
 		FlushInterval: 500 * time.Millisecond, QueueFlush: time.Second, Checkpoint: time.Minute,
 		Retention: 72 * hour, RetentionCheck: 10 * time.Second,
-		MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, DiskFreeBytes: 4 << 30,
+		RebuildBehind: 256 << 20, MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, DiskFreeBytes: 4 << 30,
 		Preallocate: true,
 		DelayLevels: []time.Duration{
 			time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, minute, 2 * minute, 3 * minute, 4 * minute, 5 * minute,

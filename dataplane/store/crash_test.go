@@ -43,6 +43,9 @@ type modelMessage struct {
 // verify opens the disk that a power cut has left and compares.
 func (m *model) verify(disk *vfs.Mem) error {
 	s, err := Open(m.cfg, Deps{FS: disk})
+	if err == nil {
+		err = s.rebuildLoop(context.Background())
+	}
 	if err != nil {
 		return err
 	}
@@ -92,6 +95,9 @@ func (m *model) verify(disk *vfs.Mem) error {
 			}
 		}
 		s, err := Open(m.cfg, Deps{FS: disk})
+		if err == nil {
+			err = s.rebuildLoop(context.Background())
+		}
 		if err != nil {
 			return err
 		}
@@ -242,6 +248,9 @@ func crashConfig(seed uint64, layout QueueLayout) Config {
 	cfg.IndexCompatible = rng.IntN(3) == 0
 	if rng.IntN(2) == 0 {
 		cfg.Flush = FlushSync
+	}
+	if rng.IntN(2) == 0 {
+		cfg.RebuildBehind = 1
 	}
 	return cfg
 }

@@ -107,10 +107,15 @@ func (d *damageStore) check(disk vfs.FS, cfg Config, lost func(m modelMessage) b
 	return log, nil
 }
 
+// served is for a store that does not run.
 func (d *damageStore) served(s *Store, lost func(m modelMessage) bool) error {
 	if err := s.indexTo(ctx, s.visible()); err != nil {
 		return err
 	}
+	return d.readable(s, lost)
+}
+
+func (d *damageStore) readable(s *Store, lost func(m modelMessage) bool) error {
 	for _, m := range d.all {
 		b, err := s.Read(m.topic, m.queue, m.offset, ReadOptions{MaxMessages: 1})
 		if err != nil {

@@ -152,6 +152,8 @@ type dispatcher struct {
 
 func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 	s := d.s
+	s.dispatchMu.Lock()
+	defer s.dispatchMu.Unlock()
 	from := s.dispatched.Load()
 	if from >= to {
 		return nil
@@ -216,6 +218,9 @@ func (s *Store) enqueue(off int64, f *message.Fields) (*queue, queuelog.Outcome,
 		if q, err = s.makeQueue(string(f.Topic), f.QueueID); err != nil {
 			return nil, 0, err
 		}
+	}
+	if q.building.Load() {
+		return nil, queuelog.Repeated, nil // whoever builds it comes by
 	}
 	return q, q.log.Append(f.QueueOffset, s.unit(off, f)), nil
 }

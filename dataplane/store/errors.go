@@ -30,6 +30,7 @@ var (
 	ErrBusy               = commitlog.ErrBusy
 	ErrFailed             = commitlog.ErrFailed // a sync failed: no appends until the store is opened again
 	ErrClosed             = commitlog.ErrClosed
+	ErrBuilding           = errors.New("the queue is being built anew")
 	ErrIndexing           = errors.New("the key index is being built")
 	ErrNotFound           = errors.New("no record at this offset")
 	ErrCorrupt            = message.ErrCorrupt

@@ -67,7 +67,10 @@ func (s *Store) saveProgress(queues bool) error {
 		if err := s.syncQueues(dispatched); err != nil {
 			return err
 		}
-		s.reach = reach{last, end}
+		// While queues are built the next start must find what they lack.
+		if queues = s.rebuilding.Load() == nil; queues {
+			s.reach = reach{last, end}
+		}
 	}
 	return s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())

@@ -49,6 +49,14 @@ type queue struct {
 	touched atomic.Bool
 	log     *queuelog.Queue
 	seq     commitlog.Sequence
+
+	building atomic.Bool // log is being built anew
+	low      int64       // first offset that is told meanwhile
+}
+
+// busy is the error of whoever reads while the queue is being built.
+func (q *queue) busy() error {
+	return fmt.Errorf("%s queue %d: %w", q.topic, q.id, ErrBuilding)
 }
 
 // topicQueues are the queues of one topic, sorted by id. With 100,000 topics a
@@ -259,7 +267,8 @@ func (r *recovery) loaded(q *queue) {
 // syncQueues makes everything dispatched up to a store time durable in the
 // queues. Its cost follows what has changed since the last time.
 func (s *Store) syncQueues(dispatched int64) error {
-	queues := s.touched.take()
+	// Those that are being built are touched again when they are complete.
+	queues := slices.DeleteFunc(s.touched.take(), func(q *queue) bool { return q.building.Load() })
 	err := s.layout.Sync(logsOf(queues), dispatched)
 	for _, q := range queues {
 		if err != nil || q.log.Unsynced() {

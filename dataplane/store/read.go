@@ -52,8 +52,8 @@ func (b *Batch) Release() {
 }
 
 // Read returns records of a queue from offset on, as many as o allows. What
-// was deleted or lost is passed over. The error is ErrClosed or one of the
-// file system; everything else is a status.
+// was deleted or lost is passed over. The error is ErrClosed, ErrBuilding or
+// one of the file system; everything else is a status.
 func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (Batch, error) {
 	if s.closed.Load() {
 		return Batch{}, ErrClosed
@@ -61,6 +61,9 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 	q := s.findQueue(topic, queueID)
 	if q == nil {
 		return Batch{Status: ReadNoQueue}, nil
+	}
+	if q.building.Load() {
+		return Batch{}, q.busy()
 	}
 	b := Batch{Next: offset}
 	b.Min, b.Max = q.log.Range()
@@ -266,6 +269,9 @@ func (s *Store) QueueOffsets(topic string, queueID int32) (min, max int64) {
 	if q == nil {
 		return 0, 0
 	}
+	if q.building.Load() {
+		return q.low, q.seq.Next()
+	}
 	return q.log.Range()
 }
 
@@ -278,6 +284,9 @@ func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) 
 	q := s.findQueue(topic, queueID)
 	if q == nil {
 		return 0, nil
+	}
+	if q.building.Load() {
+		return 0, q.busy()
 	}
 	lo, _ := q.log.Range()
 	at, err := q.log.Search(func(u queuelog.Unit) (bool, error) {

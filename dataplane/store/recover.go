@@ -1,9 +1,7 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
@@ -20,6 +18,7 @@ type recovery struct {
 	rebuild map[*queue]bool
 	last    int64 // start of the last record
 	order   map[*queue]*queueOrder
+	seen    map[*queue]int64 // behind the last offset of the scan, of each queue in it
 
 	newest    *queue // the one with the newest record when it was loaded, nil for none
 	newestEnd int64  // commit log offset behind that record
@@ -46,7 +45,7 @@ type waitingRecord struct {
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, last: -1, oldest: math.MaxInt64}
+	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, seen: map[*queue]int64{}, last: -1, oldest: math.MaxInt64}
 	states, err := r.loadQueues(clean)
 	if err != nil {
 		return err
@@ -61,7 +60,7 @@ func (s *Store) recover(clean bool) error {
 		}
 	}
 	if r.from = from; !ok {
-		r.from = r.checkpointed()
+		r.from = r.checkpointed(r.newest != nil || len(states) > 0)
 	}
 	got, err := s.clog.Recover(commitlog.Recovery{
 		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Visit: r.visit,
@@ -88,7 +87,7 @@ func (s *Store) recover(clean bool) error {
 			return err
 		}
 	}
-	if err := r.rebuildQueues(got.End); err != nil {
+	if err := r.rebuildQueues(states, got.End); err != nil {
 		return err
 	}
 	if got.Cut || len(got.Damaged) > 0 || !clean {
@@ -169,15 +168,15 @@ func (r *recovery) newestEntry() (int64, bool, error) {
 // checkpointed returns a place in the commit log in front of which everything
 // was in synced queues: the record that the checkpoint names, or where that was
 // written by others, the newest file that the times allow; or the start of the
-// log.
-func (r *recovery) checkpointed() int64 {
+// log. known is false when the queues may be gone without a trace.
+func (r *recovery) checkpointed(known bool) int64 {
 	v := r.s.checkpoint.get()
-	if f, err := r.s.clog.Peek(v.reached); err == nil && r.newest != nil && v.reached >= r.logMin && f.StoreTimestamp <= min(v.physic, v.logics) {
+	if f, err := r.s.clog.Peek(v.reached); err == nil && known && v.reached >= r.logMin && f.StoreTimestamp <= min(v.physic, v.logics) {
 		return v.reached
 	}
 	limit := min(v.physic, v.logics) - 3000
 	bases := r.s.clog.Bases()
-	for i := len(bases) - 1; i >= 0 && r.newest != nil && limit > 0; i-- {
+	for i := len(bases) - 1; i >= 0 && known && limit > 0; i-- {
 		if f, err := r.s.clog.Peek(bases[i]); err == nil && f.StoreTimestamp <= limit {
 			return bases[i]
 		}
@@ -194,8 +193,15 @@ func (r *recovery) visit(off int64, f *message.Fields, _ []byte) error {
 		return nil
 	}
 	q, err := s.makeQueue(string(f.Topic), f.QueueID)
-	if err != nil || r.rebuild[q] {
+	if err != nil {
 		return err
+	}
+	// No offset is larger than what the log has room for.
+	if f.QueueOffset <= off/message.MinRecordBytes {
+		r.seen[q] = max(r.seen[q], f.QueueOffset+1)
+	}
+	if r.rebuild[q] {
+		return nil
 	}
 	_, hi := q.log.Range()
 	if r.from > r.logMin && (f.QueueOffset > hi || hi == 0 && f.QueueOffset > 0) {
@@ -301,28 +307,4 @@ func (r *recovery) add(q *queue, index, off int64, u queuelog.Unit) error {
 		r.s.log.Warn("consume queue entry was repaired", "topic", q.topic, "queue", q.id, "offset", index)
 	}
 	return r.damaged(q, err)
-}
-
-// rebuildQueues fills the queues that could not be trusted from the whole log.
-func (r *recovery) rebuildQueues(end int64) error {
-	if len(r.rebuild) == 0 {
-		return nil
-	}
-	s := r.s
-	for q := range r.rebuild {
-		if err := q.log.Reset(); err != nil {
-			return fmt.Errorf("rebuild consume queue: %w", err)
-		}
-		s.touched.touch(q)
-	}
-	err := s.scan(context.Background(), s.clog.Scan(r.logMin, end), func(off int64, f *message.Fields, _ []byte) error {
-		if !s.queued(off, f) {
-			return nil
-		}
-		if q := s.findQueue(string(f.Topic), f.QueueID); q != nil && r.rebuild[q] {
-			return r.put(q, off, f)
-		}
-		return nil
-	})
-	return errors.Join(err, r.settle())
 }

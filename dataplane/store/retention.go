@@ -74,6 +74,9 @@ func (s *Store) expireQueues(all bool) error {
 	}
 	var errs []error
 	for _, q := range s.allQueues() {
+		if q.building.Load() {
+			continue
+		}
 		limit := first
 		if keep, ok := reserve[q.topic]; ok {
 			until, err := s.reserved(q, keep)

@@ -63,6 +63,8 @@ type Store struct {
 	reach      reach        // owned by whoever calls saveProgress
 	diskFull   atomic.Bool
 	clock      clockWatch // owned by whoever calls retain
+	rebuilding atomic.Pointer[recovery]
+	dispatchMu sync.Mutex // held while records are dispatched, and while queues that were built take their place
 	index      index
 	metrics    metrics
 
@@ -229,6 +231,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.dispatchLoop(ctx) })
 	g.Go(func() error { return s.maintainLoop(ctx) })
 	g.Go(func() error { return s.indexLoop(ctx) })
+	g.Go(func() error { return s.rebuildLoop(ctx) })
 	err := g.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -238,7 +241,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // Close refuses new appends, waits for those under way, dispatches and syncs
 // everything, and releases the folder. It is idempotent. When it returns nil
-// the next Open needs no repair.
+// the next Open needs no repair, except of queues that were being built anew.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed.Swap(true) {
@@ -260,6 +263,10 @@ func (s *Store) Close() error {
 	}
 	if serr := s.saveProgress(true); err == nil {
 		err = serr
+	}
+	if err == nil && s.rebuilding.Load() != nil {
+		s.log.Warn("the store is stopped while consume queues are built anew: the next start begins again")
+		return s.release()
 	}
 	if err == nil {
 		// Only now: without the mark the next start trusts the queues.

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
+)
+
+// Queues that cannot be trusted are built anew from the commit log. When that
+// is long, it happens behind the start, in Run: everything else is served
+// meanwhile, reads of these queues are refused with ErrBuilding, and appends
+// get the offsets that follow those given out before.
+//
+// What a crash finds in between is known to be incomplete: the directory of
+// the queues keeps what they held before, the checkpoint does not move, and a
+// stop leaves the mark of an unclean one. So the next start builds them again.
+
+// rebuildUnits is how many units a rebuild gathers in memory.
+const rebuildUnits = 1 << 18
+
+// rebuildQueues fills the queues of a recovery, now or later. states is what
+// the directory knows of them.
+func (r *recovery) rebuildQueues(states []queuelog.State, end int64) error {
+	if len(r.rebuild) == 0 {
+		return nil
+	}
+	s := r.s
+	later := end-r.logMin > s.cfg.RebuildBehind
+	known := map[string]map[int32]queuelog.State{}
+	if later {
+		for _, st := range states {
+			if known[st.Topic] == nil {
+				known[st.Topic] = map[int32]queuelog.State{}
+			}
+			known[st.Topic][st.ID] = st
+		}
+	}
+	behind := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, from: r.logMin, logMin: r.logMin, last: -1}
+	for q := range r.rebuild {
+		_, next := q.log.Range()
+		if err := q.log.Reset(); err != nil {
+			return fmt.Errorf("rebuild consume queue: %w", err)
+		}
+		// Without the directory nobody knows the next offset before the log
+		// was read.
+		if st, ok := known[q.topic][q.id]; ok && st.Next > 0 {
+			q.seq.Set(max(next, st.Next, r.seen[q]))
+			q.low = st.Low
+			q.building.Store(true)
+			behind.rebuild[q] = true
+			delete(r.rebuild, q)
+			continue
+		}
+		s.touched.touch(q)
+	}
+	if len(behind.rebuild) > 0 {
+		s.log.Warn("consume queues are built anew behind the start", "queues", len(behind.rebuild), "from", r.logMin, "to", end)
+		s.rebuilding.Store(behind)
+	}
+	if len(r.rebuild) == 0 {
+		return nil
+	}
+	_, err := r.fill(context.Background(), r.logMin, end)
+	if err != nil {
+		return err
+	}
+	return r.settle()
+}
+
+// fill adds the records of a part of the commit log to the queues that are
+// built, and returns how many there were.
+func (r *recovery) fill(ctx context.Context, from, to int64) (units int, err error) {
+	s := r.s
+	err = s.scan(ctx, s.clog.Scan(from, to), func(off int64, f *message.Fields, _ []byte) error {
+		if !s.queued(off, f) {
+			return nil
+		}
+		q := s.findQueue(string(f.Topic), f.QueueID)
+		if q == nil || !r.rebuild[q] {
+			return nil
+		}
+		if units++; units%rebuildUnits == 0 {
+			if err := s.layout.Flush(logsOf(r.queues())); err != nil {
+				return err
+			}
+		}
+		return r.put(q, off, f)
+	})
+	return units, err
+}
+
+func (r *recovery) queues() []*queue {
+	all := make([]*queue, 0, len(r.rebuild))
+	for q := range r.rebuild {
+		all = append(all, q)
+	}
+	return all
+}
+
+// rebuildLoop builds what recovery has left, and ends. Until then the
+// dispatcher passes the queues over; it stands still while the last part is
+// added, so no record is missed and none comes twice.
+func (s *Store) rebuildLoop(ctx context.Context) error {
+	r := s.rebuilding.Load()
+	if r == nil {
+		return nil
+	}
+	from := r.logMin
+	for range 8 { // what came meanwhile gets less each time
+		to := s.dispatched.Load()
+		if to <= from {
+			break
+		}
+		if _, err := r.fill(ctx, from, to); err != nil {
+			return err
+		}
+		from = to
+	}
+	s.dispatchMu.Lock()
+	defer s.dispatchMu.Unlock()
+	_, err := r.fill(ctx, from, s.dispatched.Load())
+	if err == nil {
+		err = r.settle()
+	}
+	if err != nil {
+		return err
+	}
+	first, _ := s.clog.Range()
+	for q := range r.rebuild {
+		if _, err := q.log.Expire(first); err != nil {
+			return err
+		}
+		q.building.Store(false)
+		s.touched.touch(q)
+	}
+	s.rebuilding.Store(nil)
+	s.log.Info("consume queues are built anew", "queues", len(r.rebuild))
+	if arrival := s.arrival.Load(); arrival != nil {
+		for q := range r.rebuild {
+			if _, next := q.log.Range(); next > 0 {
+				(*arrival)(Arrival{Topic: q.topic, QueueID: q.id, NextOffset: next})
+			}
+		}
+	}
+	return nil
+}

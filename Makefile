@@ -86,6 +86,10 @@ schemathesis: build ## hostile requests from openapi.yaml against a fresh Sluice
 interop: build ## every official SDK against a fresh Sluice; ROWS=pattern picks
 	@$(GO) run ./internal/interop $(if $(ROWS),-rows '$(ROWS)')
 
+.PHONY: chaos
+chaos: build ## a broker killed 50 times while messages are sent and pulled: nothing lost; SECONDS= at least
+	@$(GO) run ./internal/chaos -seconds $(or $(SECONDS),120)
+
 .PHONY: clean
 clean: ## remove what was built; ./var stays
 	rm -rf bin .cache console/node_modules console/dist/assets console/dist/index.html

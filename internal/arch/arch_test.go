@@ -65,7 +65,7 @@ var ours = map[string][]string{
 	"controlplane/httpapi":    {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/federation", "controlplane/mail", "internal/auditchain", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows
 	"controlplane":            {"controlplane/...", "billing/...", "tenant/...", "internal/errs", "internal/sqldb", "migrations", "dataplane/mqclient"},
 	"internal/standalone":     {"controlplane", "dataplane/node", "dataplane/store", "internal/keyfile"},
-	"internal/testcluster":    {"internal/standalone", "controlplane/api", "controlplane/apiclient"},
+	"internal/testcluster":    {"dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/standalone", "controlplane/api", "controlplane/apiclient"}, // a data plane without a control plane gets policy and topics from it
 	"cmd/sluice/cli":          {"controlplane/api", "controlplane/apiclient", "internal/auditchain"},
 	"cmd/sluice":              {"cmd/sluice/cli", "console", "controlplane", "dataplane/storetool", "internal/sqldb", "internal/standalone"},
 	"terraform":               {"terraform/provider"},
@@ -105,7 +105,7 @@ var pure = map[string][]string{
 
 // programs under these folders are tools of the repository, not the product:
 // they may use anything.
-var tools = []string{"bench", "internal/cases", "internal/demo", "internal/interop", "internal/matrix", "internal/zdeps", "terraform/fakeapi", "terraform/gendocs"}
+var tools = []string{"bench", "internal/cases", "internal/chaos", "internal/demo", "internal/interop", "internal/matrix", "internal/zdeps", "terraform/fakeapi", "terraform/gendocs"}
 
 type pkg struct {
 	ImportPath string

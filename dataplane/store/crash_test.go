@@ -44,7 +44,7 @@ type modelMessage struct {
 func (m *model) verify(disk *vfs.Mem) error {
 	s, err := Open(m.cfg, Deps{FS: disk})
 	if err == nil {
-		err = s.rebuildLoop(context.Background())
+		err = s.finishRebuild(context.Background())
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (m *model) verify(disk *vfs.Mem) error {
 		}
 		s, err := Open(m.cfg, Deps{FS: disk})
 		if err == nil {
-			err = s.rebuildLoop(context.Background())
+			err = s.finishRebuild(context.Background())
 		}
 		if err != nil {
 			return err

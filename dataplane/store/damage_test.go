@@ -36,6 +36,11 @@ func newDamageStoreOf(t *testing.T, layout QueueLayout) *damageStore {
 	t.Helper()
 	cfg := testConfig()
 	cfg.QueueLayout = layout
+	return newDamageStoreWith(t, cfg)
+}
+
+func newDamageStoreWith(t *testing.T, cfg Config) *damageStore {
+	t.Helper()
 	now := time.UnixMilli(1_700_000_000_000)
 	d := &damageStore{disk: vfs.NewMem(func() time.Time { return now })}
 	s, err := Open(cfg, Deps{FS: d.disk, Now: func() time.Time { return now }})

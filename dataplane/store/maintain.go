@@ -64,11 +64,12 @@ func (s *Store) saveProgress(queues bool) error {
 	last := s.lastRecord.Load()
 	end := s.dispatched.Load()
 	if queues {
-		if err := s.syncQueues(dispatched); err != nil {
+		whole, err := s.syncQueues(dispatched)
+		if err != nil {
 			return err
 		}
 		// While queues are built the next start must find what they lack.
-		if queues = s.rebuilding.Load() == nil; queues {
+		if queues = whole; queues {
 			s.reach = reach{last, end}
 		}
 	}

@@ -50,8 +50,9 @@ type queue struct {
 	log     *queuelog.Queue
 	seq     commitlog.Sequence
 
-	building atomic.Bool // log is being built anew
-	low      int64       // first offset that is told meanwhile
+	building  atomic.Bool // log is being built anew
+	low       int64       // first offset that is told meanwhile; written before building
+	suspected atomic.Bool // a reader found it damaged
 }
 
 // busy is the error of whoever reads while the queue is being built.
@@ -265,17 +266,21 @@ func (r *recovery) loaded(q *queue) {
 }
 
 // syncQueues makes everything dispatched up to a store time durable in the
-// queues. Its cost follows what has changed since the last time.
-func (s *Store) syncQueues(dispatched int64) error {
+// queues. Its cost follows what has changed since the last time. whole is
+// false when some queue was left out, since it is being built.
+func (s *Store) syncQueues(dispatched int64) (whole bool, err error) {
+	s.syncMu.Lock()
+	defer s.syncMu.Unlock()
+	whole = s.rebuilding.Load() == nil
 	// Those that are being built are touched again when they are complete.
 	queues := slices.DeleteFunc(s.touched.take(), func(q *queue) bool { return q.building.Load() })
-	err := s.layout.Sync(logsOf(queues), dispatched)
+	err = s.layout.Sync(logsOf(queues), dispatched)
 	for _, q := range queues {
 		if err != nil || q.log.Unsynced() {
 			s.touched.touch(q)
 		}
 	}
-	return err
+	return whole, err
 }
 
 // flushUnits is how many units gather in memory before they are worth to be

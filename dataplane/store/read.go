@@ -130,6 +130,10 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 			want = min(want, o.MaxMessages-len(bufs.wanted))
 		}
 		if bufs.units, err = q.log.Read(bufs.units[:0], b.Next, want); err != nil {
+			if errors.Is(err, queuelog.ErrDamaged) {
+				s.suspect(q, b.Next)
+				err = q.busy()
+			}
 			return removed, err
 		}
 		if len(bufs.units) == 0 {
@@ -140,7 +144,10 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 		}
 		for _, u := range bufs.units {
 			switch {
-			case u.Blank() || u.Size < message.MinRecordBytes || u.Offset < logMin:
+			case u.Blank() || u.Offset < logMin && u.Size >= message.MinRecordBytes:
+				removed = true
+			case u.Size < message.MinRecordBytes:
+				s.suspect(q, b.Next)
 				removed = true
 			case o.Match != nil && !o.Match(u.TagsCode):
 			case u.Size > maxKeptRead && !s.sized(u):

@@ -99,10 +99,62 @@ func (r *recovery) queues() []*queue {
 	return all
 }
 
-// rebuildLoop builds what recovery has left, and ends. Until then the
-// dispatcher passes the queues over; it stands still while the last part is
-// added, so no record is missed and none comes twice.
+// rebuildLoop builds what recovery has left, and then queues that turn out to
+// be damaged when they are read. It ends with ctx.
 func (s *Store) rebuildLoop(ctx context.Context) error {
+	for {
+		if err := s.finishRebuild(ctx); err != nil && ctx.Err() == nil {
+			// The queues stay refused; a start tries again.
+			s.log.Error("consume queues cannot be built anew", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case q := <-s.suspects:
+			if err := s.beginRebuild(q); err != nil {
+				s.log.Error("consume queue cannot be built anew", "err", err)
+			}
+		}
+	}
+}
+
+// suspect has a queue built anew that a reader found damaged: once while the
+// store is open, since what the commit log does not have either comes back as
+// damaged as it was.
+func (s *Store) suspect(q *queue, offset int64) {
+	if q.suspected.Swap(true) {
+		return
+	}
+	select {
+	case s.suspects <- q:
+		s.log.Error("consume queue is damaged and is built anew", "topic", q.topic, "queue", q.id, "offset", offset)
+	default:
+		q.suspected.Store(false) // many at once: the next reader says so again
+	}
+}
+
+// beginRebuild empties a queue. Nobody notes in the directory what it holds
+// from then on: a start finds less than is noted.
+func (s *Store) beginRebuild(q *queue) error {
+	if s.rebuilding.Load() != nil || s.findQueue(q.topic, q.id) != q {
+		q.suspected.Store(false)
+		return nil
+	}
+	s.syncMu.Lock()
+	defer s.syncMu.Unlock()
+	s.dispatchMu.Lock()
+	defer s.dispatchMu.Unlock()
+	first, _ := s.clog.Range()
+	q.low, _ = q.log.Range()
+	q.building.Store(true)
+	s.rebuilding.Store(&recovery{s: s, rebuild: map[*queue]bool{q: true}, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1})
+	return q.log.Reset()
+}
+
+// finishRebuild builds queues that are to be built. Until it is done the
+// dispatcher passes them over; it stands still while the last part is added,
+// so no record is missed and none comes twice.
+func (s *Store) finishRebuild(ctx context.Context) error {
 	r := s.rebuilding.Load()
 	if r == nil {
 		return nil

@@ -111,7 +111,7 @@ func TestOpen_buildsQueuesBehindTheStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := crashed.rebuildLoop(ctx); err != nil {
+			if err := crashed.finishRebuild(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.served(crashed, none); err != nil {
@@ -185,7 +185,7 @@ func TestClose_whileQueuesAreBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.rebuildLoop(ctx); err != nil {
+	if err := s.finishRebuild(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.served(s, none); err != nil {

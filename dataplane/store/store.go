@@ -64,7 +64,9 @@ type Store struct {
 	diskFull   atomic.Bool
 	clock      clockWatch // owned by whoever calls retain
 	rebuilding atomic.Pointer[recovery]
-	dispatchMu sync.Mutex // held while records are dispatched, and while queues that were built take their place
+	suspects   chan *queue // damaged, for rebuildLoop
+	syncMu     sync.Mutex  // held while queues are synced and noted, and while one is emptied; in front of dispatchMu
+	dispatchMu sync.Mutex  // held while records are dispatched, and while queues that were built take their place
 	index      index
 	metrics    metrics
 
@@ -97,7 +99,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 
 // newStore returns a store that is still to be opened.
 func newStore(cfg Config, deps Deps) *Store {
-	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), queues: map[string]topicQueues{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

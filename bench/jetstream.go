@@ -50,6 +50,8 @@ func (p *jetStreamPeer) load(ctx context.Context, command string, args ...string
 
 func (p *jetStreamPeer) PID() int { return p.cmd.Process.Pid }
 
+func (p *jetStreamPeer) Folder() string { return p.run }
+
 func (p *jetStreamPeer) Produce(ctx context.Context, s shape) (measured, error) {
 	if s.batch > 1 {
 		return measured{}, errors.New("JetStream's clients have no batches")

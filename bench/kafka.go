@@ -33,6 +33,8 @@ func (p *kafkaPeer) Start(ctx context.Context, sync bool) (err error) {
 
 func (p *kafkaPeer) PID() int { return p.pid("kafka") }
 
+func (p *kafkaPeer) Folder() string { return filepath.Join(p.run, "store") }
+
 func (p *kafkaPeer) load(ctx context.Context, command string, args ...string) (measured, error) {
 	addr := fmt.Sprint("127.0.0.1:", p.port)
 	return load(ctx, p.PID(), filepath.Join(p.home, "load"), append([]string{command, "-addr", addr, "-partitions", fmt.Sprint(p.partitions)}, args...)...)

@@ -170,14 +170,15 @@ func logSync(ctx context.Context, w *workplace) ([]figure, error) {
 	flights := []int{1, 64, 256}
 	got := map[int]results{}
 	for _, n := range flights {
-		model, err := w.limit(ctx, fmt.Sprintf("^group_commit_1kib_%d$", n))
-		if err != nil {
-			return nil, err
-		}
-		got[n] = results{"model": model}
+		got[n] = results{}
 	}
 	err := w.each(ctx, true, []string{rocketMQ, jetStream, kafka}, func(name string, s server) (err error) {
 		for _, n := range flights {
+			if name == ours { // a disk is not the same from one minute to the next
+				if got[n]["model"], err = w.limit(ctx, fmt.Sprintf("^group_commit_1kib_%d$", n)); err != nil {
+					return err
+				}
+			}
 			if got[n][name], err = s.Produce(ctx, shape{inFlight: n, batch: 1, seconds: w.seconds}); err != nil {
 				return err
 			}

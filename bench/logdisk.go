@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ func logCold(ctx context.Context, w *workplace) ([]figure, error) {
 		if _, err := s.Produce(ctx, w.filling()); err != nil {
 			return err
 		}
-		size, err := forget(s.(*dataPlane).path("store"))
+		size, err := eachFile(s.Folder(), forget)
 		if err != nil {
 			return err
 		}
@@ -55,28 +56,43 @@ func logCold(ctx context.Context, w *workplace) ([]figure, error) {
 	return []figure{compare("log-cold consume, 1 reader", "MB/s", got, func(m measured) float64 { return m.MBPerSecond }, true, times{"disk": 0.8}, note)}, err
 }
 
-// forget writes the files of a folder to the disk and drops them from the page
-// cache. It returns the bytes that they take on the disk.
-func forget(dir string) (size int64, err error) {
+// eachFile visits the files of a folder and adds up the bytes that they take on
+// the disk. A server may remove files meanwhile.
+func eachFile(dir string, visit func(f *os.File) error) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		const dontNeed = 4 // POSIX_FADV_DONTNEED
-		err = f.Sync()
-		if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0); errno != 0 {
-			err = errors.Join(err, errno)
-		}
-		if info, ierr := f.Stat(); ierr == nil {
+		info, err := f.Stat()
+		if err == nil {
 			size += info.Sys().(*syscall.Stat_t).Blocks * 512
+			err = visit(f)
 		}
 		return errors.Join(err, f.Close())
 	})
 	return size, err
+}
+
+// forget writes a file to the disk and drops it from the page cache.
+func forget(f *os.File) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	const dontNeed = 4 // POSIX_FADV_DONTNEED
+	if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func logStart(ctx context.Context, w *workplace) ([]figure, error) {
@@ -91,14 +107,14 @@ func logStart(ctx context.Context, w *workplace) ([]figure, error) {
 		if name == jetStream { // the row asks for no large store of it
 			return nil
 		}
-		fill := shape{inFlight: 16, batch: 256, seconds: 10 * time.Second}
 		var stored int64
 		for stored < w.storeBytes {
-			m, err := s.Produce(ctx, fill)
-			if err != nil {
+			if _, err := s.Produce(ctx, shape{inFlight: 16, batch: 256, seconds: 10 * time.Second}); err != nil {
 				return err
 			}
-			stored += int64(m.PerSecond * fill.seconds.Seconds() * recordBytes)
+			if stored, err = eachFile(s.Folder(), func(*os.File) error { return nil }); err != nil {
+				return err
+			}
 		}
 		if name == ours {
 			note = fmt.Sprintf("%.1f GiB stored", float64(stored)/(1<<30))
@@ -112,6 +128,3 @@ func logStart(ctx context.Context, w *workplace) ([]figure, error) {
 	first.Goal, first.Open, after.Goal, after.Open = 200, false, 3000, false
 	return []figure{first, after}, err
 }
-
-// recordBytes is what a message of 1 KiB takes in the log, about.
-const recordBytes = 1220

@@ -3,7 +3,10 @@
 // writes all of them to results/<time>.json beside it.
 //
 //	make bench ROWS=access
+//	make bench ROWS=log PEERS=rocketmq,jetstream SECONDS=5 PROFILES=/tmp/profiles
 //
+// Rows of the log measure ours and the peers in turn; see peers/README.md. Where
+// such a row is not met, PROFILES says where the time goes.
 // Rows that need services take them from the environment, as
 // scripts/test-services.sh sets it. Run nothing else meanwhile.
 package main

@@ -128,6 +128,9 @@ func seedPolicy(dir string, secret []byte, key ed25519.PrivateKey) error {
 // PID implements server.
 func (p *dataPlane) PID() int { return p.broker.PID }
 
+// Folder implements server.
+func (p *dataPlane) Folder() string { return p.path("store") }
+
 func (p *dataPlane) generator() *remotingLoad {
 	return &remotingLoad{p.load, p.PID(), []string{"-broker", p.broker.Broker, "-access-key", bareKey, "-secret-key", bareSecret, "-create=false"}}
 }

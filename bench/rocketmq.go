@@ -78,6 +78,8 @@ func (p *rocketMQPeer) Start(ctx context.Context, sync bool) (err error) {
 
 func (p *rocketMQPeer) PID() int { return p.pid("broker") }
 
+func (p *rocketMQPeer) Folder() string { return filepath.Join(p.run, "store") }
+
 func (p *rocketMQPeer) generator() *remotingLoad {
 	return &remotingLoad{p.load, p.PID(), []string{"-broker", fmt.Sprint("127.0.0.1:", p.port)}}
 }
@@ -95,7 +97,7 @@ func (p *rocketMQPeer) Restart(ctx context.Context, empty bool) (took time.Durat
 		return 0, err
 	}
 	if empty {
-		if err := os.RemoveAll(filepath.Join(p.run, "store")); err != nil {
+		if err := os.RemoveAll(p.Folder()); err != nil {
 			return 0, err
 		}
 	}

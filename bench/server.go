@@ -19,6 +19,8 @@ type server interface {
 	// acknowledged or with the files left to the system.
 	Start(ctx context.Context, sync bool) error
 	PID() int
+	// Folder is where its store lies.
+	Folder() string
 	Produce(ctx context.Context, s shape) (measured, error)
 	// Consume reads what Produce left in the store.
 	Consume(ctx context.Context, c consumption) (measured, error)

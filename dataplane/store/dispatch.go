@@ -176,12 +176,19 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 			}
 			s.reportOutcome(q, off, f.QueueOffset, outcome)
 		}
+		next, err := s.enqueueBatch(off, f)
+		if err != nil {
+			return err
+		}
 		s.dispatched.Store(off + int64(f.Size))
 		s.storedTime.Store(f.StoreTimestamp)
 		s.lastRecord.Store(off)
 		if q != nil && arrival != nil && outcome != queuelog.Repeated {
 			_, next := q.log.Range()
 			(*arrival)(Arrival{Topic: q.topic, QueueID: q.id, NextOffset: next, TagsCode: s.tagsCode(f)})
+		}
+		if next > 0 && arrival != nil {
+			(*arrival)(Arrival{Topic: string(f.Topic), QueueID: f.QueueID, NextOffset: next, TagsCode: s.tagsCode(f)})
 		}
 		return nil
 	})
@@ -202,7 +209,7 @@ func (d *dispatcher) flush() error {
 	}
 	clear(d.dirty)
 	d.dirty, d.units = d.dirty[:0], 0
-	return nil
+	return d.s.eachBatch((*queuelog.Batch).Flush)
 }
 
 // enqueue adds a record to its queue; the queue is nil for records that are in none.
@@ -226,8 +233,7 @@ func (s *Store) enqueue(off int64, f *message.Fields) (*queue, queuelog.Outcome,
 }
 
 // queued tells whether a record belongs to a queue: half and rollback records
-// do not, nor do those of a deleted topic, and batch consume queues are not
-// supported.
+// do not, nor do those of a deleted topic or of batch consume queues.
 func (s *Store) queued(off int64, f *message.Fields) bool {
 	t := f.SysFlag & message.SysFlagTransaction
 	return t != message.SysFlagPrepared && t != message.SysFlagRollback &&

@@ -22,7 +22,7 @@ var (
 	ErrQueueID            = errors.New("negative queue id")
 	ErrProperties         = errors.New("properties contain a zero byte")
 	ErrBatch              = errors.New("messages of a batch must share topic, queue and type")
-	ErrUnsupported        = errors.New("topic has batch consume queues, which are not supported")
+	ErrUnsupported        = errors.New("topic has batch consume queues, to which nothing can be appended")
 	ErrQueueLayout        = errors.New("queues have another layout")
 	ErrUnclean            = errors.New("the store was not stopped cleanly")
 	ErrQueuesDamaged      = errors.New("queues are damaged")

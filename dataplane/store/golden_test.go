@@ -441,27 +441,86 @@ func TestGolden_dirtyVariants(t *testing.T) {
 	}
 }
 
-// Light queues load as they are. Batch consume queues are not supported: their
-// records are read, get no queue, and appends to such a topic are refused.
+// Light queues load as they are. Batch consume queues are served and kept as
+// the broker wrote them, and built anew with the same bytes; appends to such a
+// topic are refused.
 func TestGolden_lmq(t *testing.T) {
 	dir, m := golden(t, "store-lmq")
-	queues := files(t, dir, "consumequeue")
-	s := openGolden(t, dir)
-	checkRecords(t, s, m)
-	checkQueues(t, s, m)
-	for name := range m.MaxOffsets {
-		if strings.HasPrefix(name, "GoldenBcq@") {
-			delete(m.MaxOffsets, name)
+	queues, batches := files(t, dir, "consumequeue"), files(t, dir, batchFolder)
+	if len(batches) != 2 {
+		t.Fatalf("batch queue files %v", slices.Collect(maps.Keys(batches)))
+	}
+	check := func(s *Store) {
+		t.Helper()
+		checkRecords(t, s, m)
+		checkQueues(t, s, m)
+		got := maxOffsets(s)
+		for k, q := range s.allBatches() {
+			_, got[fmt.Sprintf("%s@%d", k.topic, k.id)] = q.Range()
 		}
+		if !maps.Equal(got, m.MaxOffsets) {
+			t.Errorf("max offsets %v, want %v", got, m.MaxOffsets)
+		}
+		checkBatches(t, s)
 	}
-	if got := maxOffsets(s); !maps.Equal(got, m.MaxOffsets) {
-		t.Errorf("max offsets %v, want %v", got, m.MaxOffsets)
-	}
+	s := openGolden(t, dir)
+	check(s)
 	if _, err := s.Append(t.Context(), msg("GoldenBcq", 0, "x"), DurabilityDefault); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("append to a batch queue: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, s.Close())
 	sameFiles(t, files(t, dir, "consumequeue"), queues)
+	sameFiles(t, files(t, dir, batchFolder), batches)
+
+	for what, damage := range map[string]func() error{
+		"gone": func() error { return os.RemoveAll(filepath.Join(dir, batchFolder)) },
+		"cut short": func() error {
+			return os.Truncate(filepath.Join(dir, batchFolder, "GoldenBcq", "0", "00000000000000000000"), 60)
+		},
+		"too long": func() error {
+			return os.Truncate(filepath.Join(dir, batchFolder, "GoldenBcq", "0", "00000000000000000000"), 1<<20)
+		},
+	} {
+		mustDo(t, damage())
+		mustDo(t, os.WriteFile(filepath.Join(dir, "abort"), []byte("1"), 0o600))
+		mustDo(t, os.Truncate(filepath.Join(dir, "checkpoint"), 0)) // the whole log is looked at
+		s = openGolden(t, dir)
+		check(s)
+		mustDo(t, s.Close())
+		t.Log(what)
+		sameFiles(t, files(t, dir, batchFolder), batches)
+	}
+}
+
+// checkBatches reads the recorded batch consume queues from every offset.
+func checkBatches(t *testing.T, s *Store) {
+	t.Helper()
+	type record struct{ base, next, phys int64 }
+	want := map[int32][]record{0: {{0, 4, 1316}, {4, 10, 3010}, {10, 11, 4052}}, 1: {{0, 5, 2098}}}
+	for id, records := range want {
+		for _, r := range records {
+			for at := r.base; at < r.next; at++ {
+				b, err := s.Read("GoldenBcq", id, at, ReadOptions{MaxMessages: 1})
+				if err != nil || b.Status != ReadFound || len(b.Records) != 1 || b.Next != r.next {
+					t.Fatalf("queue %d message %d: %v, %v, %d records, next %d", id, at, b.Status, err, len(b.Records), b.Next)
+				}
+				if f, err := message.Verify(b.Records[0]); err != nil || f.PhysicalOffset != r.phys || f.QueueOffset != r.base {
+					t.Fatalf("queue %d message %d: record at %d with offset %d, %v", id, at, f.PhysicalOffset, f.QueueOffset, err)
+				}
+				b.Release()
+			}
+		}
+		last := records[len(records)-1]
+		b, err := s.Read("GoldenBcq", id, 0, ReadOptions{})
+		if err != nil || len(b.Records) != len(records) || b.Next != last.next {
+			t.Fatalf("queue %d: %d records, next %d, %v", id, len(b.Records), b.Next, err)
+		}
+		b.Release()
+		if b, err := s.Read("GoldenBcq", id, last.next, ReadOptions{}); err != nil || b.Status != ReadNotFound {
+			t.Fatalf("queue %d at the end: %v, %v", id, b.Status, err)
+		}
+		if lo, hi := s.QueueOffsets("GoldenBcq", id); lo != 0 || hi != last.next {
+			t.Fatalf("queue %d has %d to %d", id, lo, hi)
+		}
+	}
 }

@@ -274,7 +274,7 @@ func (s *Store) syncQueues(dispatched int64) (whole bool, err error) {
 	whole = s.rebuilding.Load() == nil
 	// Those that are being built are touched again when they are complete.
 	queues := slices.DeleteFunc(s.touched.take(), func(q *queue) bool { return q.building.Load() })
-	err = s.layout.Sync(logsOf(queues), dispatched)
+	err = errors.Join(s.layout.Sync(logsOf(queues), dispatched), s.eachBatch((*queuelog.Batch).Sync))
 	for _, q := range queues {
 		if err != nil || q.log.Unsynced() {
 			s.touched.touch(q)

@@ -60,6 +60,9 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 	}
 	q := s.findQueue(topic, queueID)
 	if q == nil {
+		if batch := s.findBatch(topic, queueID); batch != nil {
+			return s.readBatch(batch, topic, queueID, offset, o)
+		}
 		return Batch{Status: ReadNoQueue}, nil
 	}
 	if q.building.Load() {
@@ -67,26 +70,12 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 	}
 	b := Batch{Next: offset}
 	b.Min, b.Max = q.log.Range()
-	switch {
-	case b.Max == 0:
-		b.Status, b.Next = ReadNoQueue, 0
-		return b, nil
-	case offset == b.Max:
-		b.Status = ReadNotFound
-		return b, nil
-	case offset > b.Max:
-		b.Status, b.Next = ReadOffsetTooBig, b.Max
-		return b, nil
-	case offset < b.Min:
-		b.Status, b.Next = ReadOffsetTooSmall, b.Min
+	if b.edge(offset) {
 		return b, nil
 	}
+	o.limit()
 	began := s.now()
-	bufs, ok := s.reads.Get().(*readBuffers)
-	if !ok {
-		bufs = &readBuffers{s: s}
-	}
-	bufs.wanted, bufs.records = bufs.wanted[:0], bufs.records[:0]
+	bufs := s.takeReadBuffers()
 	b.bufs = bufs
 	removed, err := s.choose(q, &b, o)
 	if err == nil {
@@ -98,22 +87,53 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 		b.Release()
 		return Batch{}, fmt.Errorf("read %s queue %d at %d: %w", topic, queueID, offset, err)
 	}
-	b.Records = bufs.records
 	s.metrics.read.observe(s.now().Sub(began), bufs.size())
+	b.finish(removed)
+	return b, nil
+}
+
+// edge tells whether there is nothing to read at an offset, and says why.
+func (b *Batch) edge(offset int64) bool {
+	switch {
+	case b.Max == 0:
+		b.Status, b.Next = ReadNoQueue, 0
+	case offset == b.Max:
+		b.Status = ReadNotFound
+	case offset > b.Max:
+		b.Status, b.Next = ReadOffsetTooBig, b.Max
+	case offset < b.Min:
+		b.Status, b.Next = ReadOffsetTooSmall, b.Min
+	default:
+		return false
+	}
+	return true
+}
+
+// finish takes the records that were read, or says why there are none.
+func (b *Batch) finish(removed bool) {
+	b.Records = b.bufs.records
 	switch {
 	case len(b.Records) > 0:
-		return b, nil
+		return
 	case removed:
 		b.Status = ReadRemoved
 	default:
 		b.Status = ReadNoMatch
 	}
 	b.Release()
-	return b, nil
 }
 
-// choose collects the units of the records to return and sets b.Next.
-func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err error) {
+func (s *Store) takeReadBuffers() *readBuffers {
+	bufs, ok := s.reads.Get().(*readBuffers)
+	if !ok {
+		bufs = &readBuffers{s: s}
+	}
+	bufs.wanted, bufs.records = bufs.wanted[:0], bufs.records[:0]
+	return bufs
+}
+
+// limit fills in what was left out and cuts what is too much.
+func (o *ReadOptions) limit() {
 	if o.MaxMessages <= 0 {
 		o.MaxMessages = defaultReadMessages
 	}
@@ -121,6 +141,10 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 		o.MaxBytes = defaultReadBytes
 	}
 	o.MaxMessages, o.MaxBytes = min(o.MaxMessages, maxReadMessages), min(o.MaxBytes, maxReadBytes)
+}
+
+// choose collects the units of the records to return and sets b.Next.
+func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err error) {
 	logMin, _ := s.clog.Range()
 	bufs := b.bufs
 	total := 0
@@ -272,14 +296,16 @@ func (s *Store) ReadAt(physicalOffset int64) ([]byte, error) {
 // QueueOffsets returns the first readable offset of a queue and the one behind
 // its last message; 0, 0 for a queue that is not there.
 func (s *Store) QueueOffsets(topic string, queueID int32) (min, max int64) {
-	q := s.findQueue(topic, queueID)
-	if q == nil {
-		return 0, 0
+	if q := s.findQueue(topic, queueID); q != nil {
+		if q.building.Load() {
+			return q.low, q.seq.Next()
+		}
+		return q.log.Range()
 	}
-	if q.building.Load() {
-		return q.low, q.seq.Next()
+	if q := s.findBatch(topic, queueID); q != nil {
+		return q.Range()
 	}
-	return q.log.Range()
+	return 0, 0
 }
 
 // OffsetByTime returns the queue offset for a store time in ms; 0 for a queue
@@ -290,6 +316,9 @@ func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) 
 	}
 	q := s.findQueue(topic, queueID)
 	if q == nil {
+		if batch := s.findBatch(topic, queueID); batch != nil {
+			return batch.SearchTime(ms, b == BoundaryUpper)
+		}
 		return 0, nil
 	}
 	if q.building.Load() {
@@ -323,9 +352,12 @@ func (s *Store) storeTime(u queuelog.Unit) (int64, error) {
 // StoreTimeAt returns when the message at a queue offset was stored; false
 // when there is none.
 func (s *Store) StoreTimeAt(topic string, queueID int32, offset int64) (ms int64, ok bool) {
-	q := s.findQueue(topic, queueID)
-	if q == nil || s.closed.Load() {
+	if s.closed.Load() {
 		return 0, false
+	}
+	q := s.findQueue(topic, queueID)
+	if q == nil {
+		return s.batchTimeAt(topic, queueID, offset)
 	}
 	u, ok, err := q.log.At(offset)
 	if err != nil || !ok {

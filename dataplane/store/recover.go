@@ -20,6 +20,8 @@ type recovery struct {
 	order   map[*queue]*queueOrder
 	seen    map[*queue]int64 // behind the last offset of the scan, of each queue in it
 
+	rebuildBatch map[batchKey]bool // batch consume queues that are built anew
+
 	newest    *queue // the one with the newest record when it was loaded, nil for none
 	newestEnd int64  // commit log offset behind that record
 	oldest    int64  // commit log offset of the oldest record in any queue, -1 when not known
@@ -45,9 +47,12 @@ type waitingRecord struct {
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, seen: map[*queue]int64{}, last: -1, oldest: math.MaxInt64}
+	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, seen: map[*queue]int64{}, rebuildBatch: map[batchKey]bool{}, last: -1, oldest: math.MaxInt64}
 	states, err := r.loadQueues(clean)
 	if err != nil {
+		return err
+	}
+	if err := r.loadBatches(); err != nil {
 		return err
 	}
 	if bases := s.clog.Bases(); len(bases) > 0 {
@@ -79,6 +84,9 @@ func (s *Store) recover(clean bool) error {
 			return err
 		}
 	}
+	if err := s.eachBatch(func(q *queuelog.Batch) error { return q.Truncate(got.End) }); err != nil {
+		return err
+	}
 	if err := r.missing(states, got.End); err != nil {
 		return err
 	}
@@ -87,7 +95,10 @@ func (s *Store) recover(clean bool) error {
 			return err
 		}
 	}
-	if err := r.rebuildQueues(states, got.End); err != nil {
+	if err := errors.Join(r.rebuildQueues(states, got.End), r.rebuildBatches(got.End)); err != nil {
+		return err
+	}
+	if err := s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(r.logMin) }); err != nil {
 		return err
 	}
 	if got.Cut || len(got.Damaged) > 0 || !clean {
@@ -111,7 +122,7 @@ func (s *Store) recover(clean bool) error {
 	s.lastRecord.Store(max(r.last, s.checkpoint.get().reached))
 	// A queue that was cut or built anew is noted before anything is appended
 	// to it. Others are as if they had just been dispatched.
-	if !clean && (s.cfg.QueueLayout == LayoutCompatible || r.newestEnd > got.End || len(r.rebuild) > 0) {
+	if !clean && s.cfg.QueueLayout == LayoutCompatible || r.newestEnd > got.End || len(r.rebuild) > 0 {
 		if err := s.saveProgress(true); err != nil {
 			return err
 		}
@@ -190,7 +201,7 @@ func (r *recovery) visit(off int64, f *message.Fields, _ []byte) error {
 	r.last = off
 	s := r.s
 	if !s.queued(off, f) {
-		return nil
+		return r.visitBatch(off, f)
 	}
 	q, err := s.makeQueue(string(f.Topic), f.QueueID)
 	if err != nil {

@@ -92,6 +92,7 @@ func (s *Store) expireQueues(all bool) error {
 		errs = append(errs, err)
 	}
 	if all {
+		errs = append(errs, s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(first) }))
 		s.deleted.forget(first)
 	}
 	return errors.Join(errs...)

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
+	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
@@ -50,6 +51,7 @@ type Store struct {
 
 	queuesMu sync.RWMutex
 	queues   map[string]topicQueues
+	batches  map[batchKey]*queuelog.Batch
 	layout   queueLayout
 	touched  touchedQueues
 
@@ -289,6 +291,7 @@ func (s *Store) release() error {
 	for _, q := range s.allQueues() {
 		errs = append(errs, q.log.Close())
 	}
+	errs = append(errs, s.eachBatch((*queuelog.Batch).Close))
 	if s.layout != nil {
 		errs = append(errs, s.layout.Close())
 	}

@@ -234,7 +234,7 @@ func (s *Store) DeleteTopic(name string) error {
 	if err := s.topics.change(name, nil); err != nil {
 		return err
 	}
-	if err := s.layout.Remove(name, logs); err != nil {
+	if err := errors.Join(s.layout.Remove(name, logs), s.removeBatches(name)); err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func logCold(ctx context.Context, w *workplace) ([]figure, error) {
 		note = fmt.Sprintf("%.0f MiB stored, %.0f MiB came from the disk", float64(size)/(1<<20), got[ours].Read)
 		return err
 	})
-	return []figure{compare("log-cold consume, 1 reader", "MB/s", got, func(m measured) float64 { return m.MBPerSecond }, true, times{"disk": 0.8}, note)}, err
+	return []figure{compare("log-cold consume, 1 reader", "MB/s", got, func(m measured) float64 { return m.MBPerSecond }, true, times{"disk": 0.8}, note, spent(got))}, err
 }
 
 // eachFile visits the files of a folder and adds up the bytes that they take on

@@ -60,14 +60,20 @@ type figure struct {
 	More  bool               `json:"more_is_better,omitempty"`
 	Met   bool               `json:"met"`
 	Note  string             `json:"note,omitempty"`
+
+	Missing []string `json:"missing,omitempty"` // peers of the goal that were not measured
+	unsure  bool
 }
 
+// judge holds ours against the goal. One that also hangs on peers which were not
+// measured may be missed, but not met.
 func (f *figure) judge() {
 	f.Met = f.Ours <= f.Goal
 	if f.More {
 		f.Met = f.Ours >= f.Goal
 	}
-	f.Met = f.Met && !f.Open
+	f.unsure = f.Met && len(f.Missing) > 0
+	f.Met = f.Met && !f.Open && !f.unsure
 }
 
 // workplace is what rows share.
@@ -173,6 +179,9 @@ func (f *figure) String() string {
 	word, sign := "met", "<="
 	if !f.Met {
 		word = "not met"
+	}
+	if f.unsure {
+		word = "unsure"
 	}
 	if f.More {
 		sign = ">="

@@ -47,22 +47,33 @@ func (l *remotingLoad) ready(ctx context.Context, since time.Time) (time.Duratio
 	return time.Duration(m.Millis * float64(time.Millisecond)), err
 }
 
-// rocketMQPeer is a RocketMQ broker with its name server. Its requests are not
-// signed: its users sign nothing unless they switch that on.
+// rocketMQPeer is a RocketMQ broker with its name server. It checks no signatures
+// unless that is switched on, as with its users.
 type rocketMQPeer struct {
 	kit
-	load string
-	sync bool
-	port int
-	name int // port of the name server
+	load   string
+	signed bool
+	sync   bool
+	port   int
+	name   int // port of the name server
 }
+
+// The first user of a RocketMQ that checks signatures.
+const (
+	peerKey    = "peeradmin"
+	peerSecret = "peersecret"
+)
 
 func (p *rocketMQPeer) args() []string {
 	flush := "async"
 	if p.sync {
 		flush = "sync"
 	}
-	return []string{"--run", p.run, "--flush", flush, "--broker-port", fmt.Sprint(p.port), "--namesrv-port", fmt.Sprint(p.name)}
+	acl := "off"
+	if p.signed {
+		acl = "on"
+	}
+	return []string{"--acl", acl, "--access-key", peerKey, "--secret-key", peerSecret, "--run", p.run, "--flush", flush, "--broker-port", fmt.Sprint(p.port), "--namesrv-port", fmt.Sprint(p.name)}
 }
 
 func (p *rocketMQPeer) Start(ctx context.Context, sync bool) (err error) {
@@ -81,7 +92,11 @@ func (p *rocketMQPeer) PID() int { return p.pid("broker") }
 func (p *rocketMQPeer) Folder() string { return filepath.Join(p.run, "store") }
 
 func (p *rocketMQPeer) generator() *remotingLoad {
-	return &remotingLoad{p.load, p.PID(), []string{"-broker", fmt.Sprint("127.0.0.1:", p.port)}}
+	broker := []string{"-broker", fmt.Sprint("127.0.0.1:", p.port)}
+	if p.signed {
+		broker = append(broker, "-access-key", peerKey, "-secret-key", peerSecret)
+	}
+	return &remotingLoad{p.load, p.PID(), broker}
 }
 
 func (p *rocketMQPeer) Produce(ctx context.Context, s shape) (measured, error) {

@@ -54,6 +54,9 @@ const (
 	rocketMQ  = "rocketmq"
 	jetStream = "jetstream"
 	kafka     = "kafka"
+	// rocketMQSigned is RocketMQ with its access control on, as ours always is. It
+	// is a peer of no goal and measured when asked for.
+	rocketMQSigned = "rocketmq-signed"
 )
 
 // kits are the folders of what each peer is started with; ours has none.
@@ -61,7 +64,8 @@ const kits = "bench/peers"
 
 // broker makes a server by name; what a peer needs is set up the first time.
 func (w *workplace) broker(ctx context.Context, name string) (server, error) {
-	home, err := filepath.Abs(filepath.Join(".cache", "peers", name))
+	peer, _, signed := strings.Cut(name, "-")
+	home, err := filepath.Abs(filepath.Join(".cache", "peers", peer))
 	if err != nil {
 		return nil, err
 	}
@@ -74,18 +78,18 @@ func (w *workplace) broker(ctx context.Context, name string) (server, error) {
 	if profiles != "" {
 		profiles = filepath.Join(profiles, w.row)
 	}
-	k := kit{dir: filepath.Join(kits, name), home: home, run: dir, warm: w.warm}
+	k := kit{dir: filepath.Join(kits, peer), home: home, run: dir, warm: w.warm}
 	switch name {
 	case ours:
 		return &dataPlane{binary: w.binary, dir: dir, load: generator, profiles: profiles}, nil
-	case rocketMQ:
-		return &rocketMQPeer{kit: k, load: generator}, w.setUp(ctx, k)
+	case rocketMQ, rocketMQSigned:
+		return &rocketMQPeer{kit: k, load: generator, signed: signed}, w.setUp(ctx, k)
 	case jetStream:
 		return &jetStreamPeer{kit: k}, w.setUp(ctx, k)
 	case kafka:
 		return &kafkaPeer{kit: k}, w.setUp(ctx, k)
 	}
-	return nil, fmt.Errorf("no server is called %q: there are %s, %s and %s beside ours", name, rocketMQ, jetStream, kafka)
+	return nil, fmt.Errorf("no server is called %q: there are %s, %s, %s and %s beside ours", name, rocketMQ, rocketMQSigned, jetStream, kafka)
 }
 
 // program builds a load program that is a package of this module.

@@ -160,7 +160,7 @@ func (r *storeRun) verifyCommand() *cobra.Command {
 			return err
 		}
 		if report.Damaged() {
-			return fmt.Errorf("%s is damaged in %d places", report.Folder, len(report.Faults))
+			return fmt.Errorf("%s is damaged, faults: %d", report.Folder, len(report.Faults))
 		}
 		return nil
 	})

@@ -68,14 +68,13 @@ func spoilOnce(t *testing.T, rng *rand.Rand, mem *vfs.Mem) string {
 	}
 	defer f.Close()
 	size, _ := f.Size()
+	var did string
 	switch kind := rng.IntN(12); {
 	case kind == 0:
-		err = mem.Remove(name)
-		return name + " removed"
+		did, err = "removed", mem.Remove(name)
 	case kind == 1:
 		to := rng.Int64N(size + 100)
-		err = f.Truncate(to)
-		return fmt.Sprintf("%s cut to %d", name, to)
+		did, err = fmt.Sprintf("cut to %d", to), f.Truncate(to)
 	default:
 		var b [1]byte
 		at := rng.Int64N(max(size, 1))
@@ -84,12 +83,13 @@ func spoilOnce(t *testing.T, rng *rand.Rand, mem *vfs.Mem) string {
 		}
 		_, _ = f.ReadAt(b[:], at)
 		b[0] ^= byte(1 + rng.IntN(255))
+		did = fmt.Sprintf("byte %d", at)
 		_, err = f.WriteAt(b[:], at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%s byte %d", name, at)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + " " + did
 }
 
 // Verify reads whatever it is given to its end; and of a folder that it finds

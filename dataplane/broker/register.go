@@ -117,7 +117,8 @@ func (r *register) changed() {
 func (r *register) send(ctx context.Context, reg wire.Registration) bool {
 	ok := true
 	for _, ns := range r.b.cfg.NameServers {
-		call, cancel := context.WithTimeout(ctx, registerTimeout)
+		// Many topics take both sides a while.
+		call, cancel := context.WithTimeout(ctx, registerTimeout+time.Duration(len(reg.Topics.Topics))*100*time.Microsecond)
 		err := r.registrar.Register(call, ns, reg, r.changed)
 		cancel()
 		if err != nil {

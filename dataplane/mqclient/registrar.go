@@ -19,6 +19,10 @@ func registrationFields(r *wire.Registration) map[string]string {
 	}
 }
 
+// plainRegistration is the largest registration that is sent as it is, in
+// bytes: that of some thousand topics.
+const plainRegistration = 1 << 20
+
 // lostKey is the connection attribute that says that the loss is watched.
 type lostKey struct{}
 
@@ -29,6 +33,13 @@ func (g Registrar) Register(ctx context.Context, nameServer string, r wire.Regis
 	text, err := json.Marshal(wire.RegisterBrokerBody{FilterServers: []string{}, Topics: r.Topics})
 	if err != nil {
 		return fmt.Errorf("encode registration: %w", err)
+	}
+	encoding := ""
+	if len(text) > plainRegistration {
+		if text, err = wire.Deflate(text); err != nil {
+			return fmt.Errorf("deflate registration: %w", err)
+		}
+		encoding = wire.EncodingDeflate
 	}
 	conn, err := g.rc.Conn(ctx, nameServer)
 	if err != nil {
@@ -42,6 +53,9 @@ func (g Registrar) Register(ctx context.Context, nameServer string, r wire.Regis
 	ext["compressed"] = "false"
 	ext["bodyCrc32"] = "0"
 	ext[wire.FullRegistration] = strconv.FormatBool(r.Full)
+	if encoding != "" {
+		ext[wire.BodyEncoding] = encoding
+	}
 	_, err = g.At(nameServer).Call(ctx, wire.RegisterBroker, ext, text)
 	return err
 }

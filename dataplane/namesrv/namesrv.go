@@ -291,6 +291,10 @@ func readBroker(fields *wire.FieldReader) brokerFields {
 	}
 }
 
+// maxRegistration is the largest inflated registration, in bytes: about half a
+// million topics.
+const maxRegistration = 128 << 20
+
 func (s *Server) register(r *request) (*wire.Frame, error) {
 	fields := wire.ReadFields(r.f.Ext)
 	b := readBroker(&fields)
@@ -306,9 +310,20 @@ func (s *Server) register(r *request) (*wire.Frame, error) {
 	if crc != 0 && uint32(crc) != crc32.ChecksumIEEE(r.f.Body)&0x7FFFFFFF && uint32(crc) != crc32.ChecksumIEEE(r.f.Body) {
 		return s.reply(r, wire.SystemError, "crc_mismatch", "crc32 not match"), nil
 	}
+	text := r.f.Body
+	switch encoding := fields.Optional(wire.BodyEncoding); encoding {
+	case "":
+	case wire.EncodingDeflate:
+		var err error
+		if text, err = wire.Inflate(text, maxRegistration); err != nil {
+			return s.reply(r, wire.SystemError, "bad_body", err.Error()), nil
+		}
+	default:
+		return s.reply(r, wire.SystemError, "encoding_not_supported", "register without encoding or with deflate"), nil
+	}
 	var body wire.RegisterBrokerBody
-	if len(r.f.Body) > 0 {
-		if err := wire.Unmarshal(r.f.Body, &body); err != nil {
+	if len(text) > 0 {
+		if err := wire.Unmarshal(text, &body); err != nil {
 			return nil, err
 		}
 	}

@@ -52,6 +52,9 @@ func TestMetrics_countWhatWasDoneAndWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored += int64(a.Size)
+	if m := s.Metrics(); m.UnsyncedBytes != 0 || m.UndispatchedBytes != stored {
+		t.Errorf("after the sync: %d bytes unsynced, %d not dispatched; want 0, %d", m.UnsyncedBytes, m.UndispatchedBytes, stored)
+	}
 	if err := s.dispatch(t.Context(), s.clog.Written()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +68,42 @@ func TestMetrics_countWhatWasDoneAndWhatIsLeft(t *testing.T) {
 	if m.Append.Nanos.Count() != 5 || m.Sync.Bytes.Sum != uint64(stored) || m.Dispatch.Bytes.Sum != uint64(stored) || m.Read.Bytes.Sum != uint64(stored) || m.Read.Nanos.Count() != 1 {
 		t.Errorf("%d appends, %d bytes synced, %d dispatched, %d read by %d reads; want 5, %d, %[6]d, %[6]d, 1",
 			m.Append.Nanos.Count(), m.Sync.Bytes.Sum, m.Dispatch.Bytes.Sum, m.Read.Bytes.Sum, m.Read.Nanos.Count(), stored)
+	}
+}
+
+// outcome is a Waiter that keeps what it is told.
+type outcome struct {
+	appended Appended
+	err      error
+}
+
+func (o *outcome) Appended(a Appended, err error) Waker {
+	o.appended, o.err = a, err
+	return nil
+}
+
+func TestMetrics_showWhatWaitsToBeWritten(t *testing.T) {
+	s, err := Open(testConfig(), Deps{FS: vfs.NewMem(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var first, second outcome
+	for _, w := range []*outcome{&first, &second} {
+		if err := s.Submit(msg("T", 0, "x"), DurabilityAsync, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := s.Metrics()
+	s.Lead()
+	if first.err != nil || second.err != nil {
+		t.Fatal(first.err, second.err)
+	}
+	if want := int(first.appended.Size + second.appended.Size); waiting.WaitingAppends != 2 || waiting.WaitingBytes != want {
+		t.Errorf("%d appends of %d bytes wait, want 2 of %d", waiting.WaitingAppends, waiting.WaitingBytes, want)
+	}
+	if m := s.Metrics(); m.WaitingAppends != 0 || m.WaitingBytes != 0 {
+		t.Errorf("%d appends of %d bytes still wait", m.WaitingAppends, m.WaitingBytes)
 	}
 }
 

@@ -196,7 +196,8 @@ func (s *Store) aim(op *appendOp, q *queue, m *message.Message, count int, d Dur
 	if t := m.SysFlag & message.SysFlagTransaction; t == message.SysFlagPrepared || t == message.SysFlagRollback {
 		op.req.Sequence = nil // such records are in no queue
 	}
-	op.req.Sync = d == DurabilitySync || d == DurabilityDefault && s.cfg.Flush == FlushSync
+	// A group of one voter has committed what that has synced.
+	op.req.Sync = d == DurabilitySync || d == DurabilityQuorum || d == DurabilityDefault && s.cfg.Flush.waits()
 }
 
 // run appends what op holds. With an error op is given back, or left to the

@@ -101,11 +101,18 @@ func TestStore_readersWhileFilesRollAndExpire(t *testing.T) {
 	}
 }
 
-// With FlushSync nothing is readable that a power cut could take back.
+// With FlushSync and FlushQuorum nothing is readable that a power cut could take
+// back.
 func TestFlushSync_readableMeansDurable(t *testing.T) {
+	for _, mode := range []FlushMode{FlushSync, FlushQuorum} {
+		readableMeansDurable(t, mode)
+	}
+}
+
+func readableMeansDurable(t *testing.T, mode FlushMode) {
 	mem := vfs.NewMem(nil)
 	cfg := testConfig()
-	cfg.Flush = FlushSync
+	cfg.Flush = mode
 	h := start(t, cfg, Deps{FS: mem})
 	for i := range 20 {
 		h.append(msg("T", 0, fmt.Sprint(i)))

@@ -15,9 +15,25 @@ type FlushMode uint8
 
 // The flush modes.
 const (
-	FlushAsync FlushMode = iota // reply after the write, sync every FlushInterval
-	FlushSync                   // reply after the sync that covers the record
+	FlushAsync  FlushMode = iota // reply after the write, sync every FlushInterval
+	FlushSync                    // reply after the sync that covers the record
+	FlushQuorum                  // reply when most voters of the broker group have synced the record
 )
+
+var flushNames = [...]string{"async", "sync", "quorum"}
+
+// ParseFlushMode returns the mode with the name.
+func ParseFlushMode(name string) (FlushMode, error) {
+	for i, n := range flushNames {
+		if n == name {
+			return FlushMode(i), nil
+		}
+	}
+	return 0, fmt.Errorf("flush %q: it is async, sync or quorum", name)
+}
+
+// waits reports whether replies wait for a sync.
+func (m FlushMode) waits() bool { return m != FlushAsync }
 
 // QueueLayout says how consume queues lie on the disk.
 type QueueLayout uint8
@@ -116,7 +132,7 @@ func (c *Config) Validate() error {
 	if c.QueueLayout > LayoutCompact {
 		bad("queueLayout", c.QueueLayout, "must be compatible or compact")
 	}
-	if c.Flush > FlushSync {
+	if c.Flush > FlushQuorum {
 		bad("flush", c.Flush, "unknown mode")
 	}
 	for name, d := range map[string]time.Duration{

@@ -246,9 +246,7 @@ func crashConfig(seed uint64, layout QueueLayout) Config {
 	cfg.QueueSegmentBytes = []int64{1200, 400, 5000}[rng.IntN(3)]
 	cfg.IndexEntries = []int32{30, 12, 200}[rng.IntN(3)]
 	cfg.IndexCompatible = rng.IntN(3) == 0
-	if rng.IntN(2) == 0 {
-		cfg.Flush = FlushSync
-	}
+	cfg.Flush = []FlushMode{FlushAsync, FlushAsync, FlushSync, FlushQuorum}[rng.IntN(4)]
 	if rng.IntN(2) == 0 {
 		cfg.RebuildBehind = 1
 	}

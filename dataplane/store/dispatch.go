@@ -33,11 +33,14 @@ func (s *Store) makeFolds(folds []Fold) {
 }
 
 // visible is the commit log offset up to which records may be read: with
-// FlushSync nobody sees what a power cut could take back, otherwise nobody sees
+// FlushSync and FlushQuorum nobody sees what a power cut could take back, otherwise nobody sees
 // it of a message whose writer waits for the sync.
 func (s *Store) visible() int64 {
-	if s.cfg.Flush == FlushSync {
+	switch s.cfg.Flush {
+	case FlushSync:
 		return s.clog.Flushed()
+	case FlushQuorum:
+		return s.terms.Committed(s.clog.Flushed())
 	}
 	return s.clog.Settled()
 }

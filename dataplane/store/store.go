@@ -28,6 +28,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
+	"github.com/sluicemq/sluice/dataplane/replica"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
@@ -70,6 +71,7 @@ type Store struct {
 	syncMu     sync.Mutex  // held while queues are synced and noted, and while one is emptied; in front of dispatchMu
 	dispatchMu sync.Mutex  // held while records are dispatched, and while queues that were built take their place
 	index      index
+	terms      *replica.Terms
 	metrics    metrics
 
 	closed  atomic.Bool
@@ -144,7 +146,7 @@ func (s *Store) open(folds []Fold) error {
 		return err
 	}
 	interval := s.cfg.FlushInterval
-	if s.cfg.Flush == FlushSync {
+	if s.cfg.Flush.waits() {
 		// What asks for no sync is not readable before one.
 		interval = min(interval, 10*time.Millisecond)
 	}
@@ -172,6 +174,9 @@ func (s *Store) open(folds []Fold) error {
 		return err
 	}
 	if err := s.recover(!unclean); err != nil {
+		return err
+	}
+	if err := s.beginTerm(); err != nil {
 		return err
 	}
 	s.makeFolds(folds)

@@ -8,6 +8,7 @@ const (
 	DurabilityDefault Durability = iota // as Config.Flush says
 	DurabilityAsync                     // in the page cache: survives the process, not the machine
 	DurabilitySync                      // on the disk
+	DurabilityQuorum                    // on the disks of most voters of the broker group
 )
 
 // Appended tells where a message went.

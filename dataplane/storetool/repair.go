@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicemq/sluice/dataplane/replica"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
@@ -115,7 +116,7 @@ func forget(dir string, fsys vfs.FS) error {
 }
 
 // derived begins the names of files that are made again or mean nothing.
-var derived = []string{"consumequeue/", "index/", "sluice.index/", "sluice.queues/", "queues.state", "checkpoint", "abort", "lock"}
+var derived = []string{"consumequeue/", "index/", "sluice.index/", "sluice.queues/", "queues.state", "checkpoint", "abort", "lock", replica.FileName}
 
 // plan lists the changes of the trial and makes the copies.
 func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, r *RepairOptions) error {

@@ -38,8 +38,9 @@ var ours = map[string][]string{
 	"dataplane/commitlog":     {"dataplane/message", "dataplane/vfs"},
 	"dataplane/queuelog":      {"dataplane/message", "dataplane/vfs"},
 	"dataplane/keyindex":      {"dataplane/vfs"},
-	"dataplane/store":         {"dataplane/commitlog", "dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/vfs"},
-	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/store", "dataplane/vfs"},
+	"dataplane/replica":       {"dataplane/vfs"},
+	"dataplane/store":         {"dataplane/commitlog", "dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/vfs"},
+	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/store", "dataplane/vfs"},
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
 	"dataplane/broker":        {"dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},

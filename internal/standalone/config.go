@@ -162,7 +162,7 @@ func (c *Config) Settings() []*Setting {
 		{"store.retention_bytes", "", "the oldest commit log files go while all together have more; 0 for no limit", &c.RetentionBytes},
 		{"store.delete_hours", "", "hours of the local day at which old files are deleted, as 4 or 4,16; empty for all", &c.DeleteHours},
 		{"store.retention_check", "", "how often old files are looked for", &c.RetentionCheck},
-		{"store.flush", "", "async or sync", &c.Flush},
+		{"store.flush", "", "what the answer to a send waits for: async (the page cache), sync (the disk) or quorum (the disks of most voters)", &c.Flush},
 		{"transaction.first_check", "", "age of an open transaction at its first check", &c.TransactionFirstCheck},
 		{"transaction.check_interval", "", "time between checks", &c.TransactionCheckInterval},
 		{"transaction.check_max", "", "number of checks", &c.TransactionCheckMax},
@@ -304,8 +304,8 @@ func (c *Config) validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls.cert", "tls.cert and tls.key go together")
 	}
-	if !slices.Contains([]string{"async", "sync"}, c.Flush) {
-		bad("store.flush", "%q is not async or sync", c.Flush)
+	if _, err := store.ParseFlushMode(c.Flush); err != nil {
+		bad("store.flush", "%q is not async, sync or quorum", c.Flush)
 	}
 	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
 		bad("store.retention_bytes", "%d is neither 0 nor at least two commit log files (%d)", c.RetentionBytes, 2*c.SegmentBytes)

@@ -174,8 +174,8 @@ func (s *Server) openBroker() error {
 	if st.QueueLayout, err = store.ParseQueueLayout(s.cfg.QueueLayout); err != nil {
 		return errors.Join(err, ln.Close(), grpc.Close())
 	}
-	if s.cfg.Flush == "sync" {
-		st.Flush = store.FlushSync
+	if st.Flush, err = store.ParseFlushMode(s.cfg.Flush); err != nil {
+		return errors.Join(err, ln.Close(), grpc.Close())
 	}
 	cfg := node.BrokerConfig{Name: s.cfg.BrokerName, Advertise: s.cfg.Advertise, NameServers: nameServers, Store: st, MaxInFlight: int(s.cfg.PopMaxInFlight)}
 	if s.cfg.Advertise != "" {

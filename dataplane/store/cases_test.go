@@ -221,3 +221,39 @@ func TestLoadConfig_damagedInEveryWay_B033(t *testing.T) {
 		}
 	}
 }
+
+// A search by time finds every message that is there, also beside a hole.
+func TestOffsetByTime_besideAHole(t *testing.T) {
+	d, cfg := copyStore(t)
+	for _, change := range []func(disk *vfs.Mem) error{
+		func(disk *vfs.Mem) error { return disk.Remove("/store/commitlog/00000000000000016384") },
+		func(disk *vfs.Mem) error {
+			return vfs.WriteFile(disk, "/store/commitlog/00000000000000016384", make([]byte, 16384))
+		},
+		func(disk *vfs.Mem) error {
+			return flipByte(disk, "/store/commitlog/00000000000000016384", d.all[50].phys-16384+4, 1)
+		},
+	} {
+		disk := d.disk.CrashClone(1, 1)
+		if err := change(disk); err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := d.open(disk, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range d.all {
+			if _, err := s.ReadAt(m.phys); err != nil {
+				continue
+			}
+			stored := d.newest() - int64(len(d.all)-1-i)*10_000
+			for _, b := range []Boundary{BoundaryLower, BoundaryUpper} {
+				if at, err := s.OffsetByTime(m.topic, m.queue, stored, b); b == BoundaryUpper && (err != nil || at != m.offset) ||
+					b == BoundaryLower && (err != nil || at > m.offset || at < m.offset-40) {
+					t.Errorf("message %d of %s queue %d, boundary %d: found at %d, %v", m.offset, m.topic, m.queue, b, at, err)
+				}
+			}
+		}
+		s.Close()
+	}
+}

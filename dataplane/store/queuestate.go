@@ -3,9 +3,16 @@ package store
 import "github.com/sluicemq/sluice/dataplane/queuelog"
 
 // missing marks queues that hold less than they did although the commit log
-// still has the records. end is the end of the log.
+// still has the records, and tells of a log that begins later than it did when
+// it was stopped cleanly. end is the end of the log.
 func (r *recovery) missing(states []queuelog.State, end int64) error {
+	told := !r.clean
 	for _, st := range states {
+		if !told && st.LowOffset >= 0 && st.LowOffset < r.logMin && st.Next > st.Low {
+			told = true
+			r.s.log.Error("the first commit log files are missing, what they held is lost, unless another program has deleted them for their age",
+				"had_from", st.LowOffset, "has_from", r.logMin)
+		}
 		if ValidName(st.Topic) != nil || st.ID < 0 || r.s.deleted.has([]byte(st.Topic), st.End-1) {
 			continue
 		}

@@ -326,11 +326,8 @@ func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) 
 	}
 	lo, _ := q.log.Range()
 	at, err := q.log.Search(func(u queuelog.Unit) (bool, error) {
-		t, err := s.storeTime(u)
-		if errors.Is(err, commitlog.ErrNotFound) || errors.Is(err, ErrCorrupt) {
-			return false, nil // deleted meanwhile: older than all that is left
-		}
-		return t > ms || b == BoundaryLower && t == ms, err
+		t, ok, err := s.timeNear(u)
+		return ok && (t > ms || b == BoundaryLower && t == ms), err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("offset by time of %s queue %d: %w", topic, queueID, err)
@@ -339,6 +336,22 @@ func (s *Store) OffsetByTime(topic string, queueID int32, ms int64, b Boundary) 
 		at = max(at-1, lo)
 	}
 	return at, nil
+}
+
+// timeNear is storeTime; for a record that is lost, the time of the next one
+// in the log, so times never fall. ok is false for what was deleted meanwhile,
+// which is older than all that is left.
+func (s *Store) timeNear(u queuelog.Unit) (t int64, ok bool, err error) {
+	t, err = s.storeTime(u)
+	if !errors.Is(err, commitlog.ErrNotFound) && !errors.Is(err, ErrCorrupt) {
+		return t, err == nil, err
+	}
+	next, ok := s.clog.Resync(u.Offset, s.clog.Written())
+	if !ok {
+		return 0, false, nil
+	}
+	f, err := s.clog.Peek(next)
+	return f.StoreTimestamp, err == nil, nil
 }
 
 func (s *Store) storeTime(u queuelog.Unit) (int64, error) {

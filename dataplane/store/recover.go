@@ -13,6 +13,7 @@ import (
 // built anew from the whole commit log.
 type recovery struct {
 	s       *Store
+	clean   bool  // the last stop was
 	from    int64 // where the scan of the commit log begins
 	logMin  int64
 	rebuild map[*queue]bool
@@ -47,7 +48,7 @@ type waitingRecord struct {
 // a clean stop the newest queue entry tells where the log ends; otherwise the
 // scan begins where the checkpoint says that everything was synced.
 func (s *Store) recover(clean bool) error {
-	r := &recovery{s: s, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, seen: map[*queue]int64{}, rebuildBatch: map[batchKey]bool{}, last: -1, oldest: math.MaxInt64}
+	r := &recovery{s: s, clean: clean, rebuild: map[*queue]bool{}, order: map[*queue]*queueOrder{}, seen: map[*queue]int64{}, rebuildBatch: map[batchKey]bool{}, last: -1, oldest: math.MaxInt64}
 	states, err := r.loadQueues(clean)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
 )
 
@@ -16,14 +15,14 @@ import (
 //
 //   - by age: a file unchanged for Config.Retention, at Config.DeleteHours;
 //   - by size: while the log is larger than Config.RetentionBytes;
-//   - under pressure: one file a look while the disk is fuller than
-//     Config.DiskCleanRatio, whatever its age and the hour.
+//   - under pressure: while the disk is fuller than Config.DiskCleanRatio,
+//     whatever the age and the hour.
 //
 // What the dispatcher or a fold has not seen stays in any case, and nothing
 // else holds a file: readers keep the one that they read open, not its name.
 // A topic with AttributeReserveTime hides its messages earlier: the queues'
 // first offsets move, the bytes go with their files.
-const maxExpired = 10 // files that one look deletes by age
+const maxExpired = 10 // files that one look deletes by age, and as many under pressure
 
 // AttributeReserveTime of a topic is how long its messages can be read, in ms;
 // -1 or nothing for as long as they are there.
@@ -46,12 +45,19 @@ func (s *Store) retain() error {
 		}
 		n++
 	}
-	if err == nil && n == 0 && crowded {
-		var dropped bool
-		if dropped, err = s.clog.DropOldest(limit); dropped {
-			n = 1
-			s.log.Warn("disk is nearly full: the oldest commit log file was deleted before its time")
+	for early := 0; err == nil && crowded && early < maxExpired; early++ {
+		if n > 0 {
+			// What went by age or just now may be enough.
+			if crowded = s.checkDisk(); !crowded {
+				break
+			}
 		}
+		var dropped bool
+		if dropped, err = s.clog.DropOldest(limit); !dropped {
+			break
+		}
+		n++
+		s.log.Warn("disk is nearly full: the oldest commit log file was deleted before its time")
 	}
 	err = errors.Join(err, s.expireQueues(n > 0))
 	if n > 0 {
@@ -119,11 +125,8 @@ func (s *Store) reserveTimes() map[string]time.Duration {
 func (s *Store) reserved(q *queue, keep time.Duration) (int64, error) {
 	oldest := s.now().Add(-keep).UnixMilli()
 	at, err := q.log.Search(func(u queuelog.Unit) (bool, error) {
-		t, err := s.storeTime(u)
-		if errors.Is(err, commitlog.ErrNotFound) || errors.Is(err, ErrCorrupt) {
-			return false, nil
-		}
-		return t >= oldest, err
+		t, ok, err := s.timeNear(u)
+		return ok && t >= oldest, err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("retention of %s queue %d: %w", q.topic, q.id, err)

@@ -28,7 +28,7 @@ type storeRun struct {
 // storeCommand is for operators: it works on a folder, not through a server.
 func storeCommand() *cobra.Command {
 	r := &storeRun{out: os.Stdout, err: os.Stderr}
-	cmd := &cobra.Command{Use: "store", Short: "inspect, verify, repair or export the folder of a message store",
+	cmd := &cobra.Command{Use: "store", Short: "inspect, verify, repair, export or convert the folder of a message store",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("there is no command %q; see: sluice store --help", args[0])}
@@ -43,7 +43,7 @@ func storeCommand() *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see: %s --help", err, c.CommandPath())}
 	})
-	cmd.AddCommand(r.inspectCommand(), r.verifyCommand(), r.repairCommand(), r.exportCommand())
+	cmd.AddCommand(r.inspectCommand(), r.verifyCommand(), r.repairCommand(), r.exportCommand(), r.convertCommand())
 	return cmd
 }
 

@@ -99,6 +99,10 @@ func (s *Store) convertQueues(to QueueLayout, progress func(done, total int)) er
 	if err := errors.Join(c.run(synced), c.from.Close(), c.to.Close()); err != nil {
 		return err
 	}
+	// The sizes cannot be seen from the files of both layouts.
+	if err := s.saveFormat(); err != nil {
+		return err
+	}
 	return s.switchLayout(from, to)
 }
 

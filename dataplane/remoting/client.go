@@ -191,5 +191,6 @@ func (cl *Client) Close() error {
 		_ = c.Close()
 	}
 	cl.wg.Wait()
+	cl.workers.close()
 	return nil
 }

@@ -461,13 +461,15 @@ func (c *Conn) readLoop() error {
 			return net.ErrClosed
 		}
 		c.handlers.Add(1)
-		go func() { // ends when the handler returns; awaited by serve
-			defer c.handlers.Done()
-			defer c.large.give(taken)
-			defer func() { <-c.inFlight }()
-			c.handle(f)
-		}()
+		c.workers.run(task{c, f, taken})
 	}
+}
+
+func (c *Conn) handleTask(t task) {
+	defer c.handlers.Done() // awaited by serve
+	defer c.large.give(t.taken)
+	defer func() { <-c.inFlight }()
+	c.handle(t.f)
 }
 
 // handle is the edge where a broken invariant of a handler becomes an answer.

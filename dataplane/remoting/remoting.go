@@ -6,7 +6,8 @@
 // requests of our own, draining. It knows no request code and no tenant.
 //
 // A connection has one reader goroutine, one writer goroutine and at most
-// Config.MaxInFlight handler goroutines; the server (or Client) that made the
+// Config.MaxInFlight requests at handlers, which run on goroutines that all
+// connections share; the server (or Client) that made the
 // connection waits for them in Close. Methods of Server, Conn and Client may
 // be called at the same time from anywhere.
 package remoting
@@ -170,10 +171,12 @@ type shared struct {
 	lines sparingly
 	large *budget  // for frames that arrive and are handled
 	out   *backlog // for frames that wait to be written
+
+	workers *workers
 }
 
 func newShared(cfg Config) *shared {
-	return &shared{large: newBudget(cfg.MaxLarge), out: newBacklog(cfg.MaxQueued)}
+	return &shared{large: newBudget(cfg.MaxLarge), out: newBacklog(cfg.MaxQueued), workers: newWorkers()}
 }
 
 func loggerOrDiscard(l *slog.Logger) *slog.Logger {

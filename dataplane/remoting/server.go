@@ -236,10 +236,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-finished:
+		s.workers.close()
 		return nil
 	case <-ctx.Done():
 		s.closeAll()
 		<-finished
+		s.workers.close()
 		return ctx.Err()
 	}
 }
@@ -250,6 +252,7 @@ func (s *Server) Close() error {
 	s.stop()
 	s.closeAll()
 	s.wg.Wait()
+	s.workers.close()
 	return nil
 }
 

@@ -173,7 +173,7 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 			case u.Size < message.MinRecordBytes:
 				s.suspect(q, b.Next)
 				removed = true
-			case o.Match != nil && !o.Match(u.TagsCode):
+			case o.Match != nil && !o.Match(s.tagsOf(q, u)):
 			case u.Size > maxKeptRead && !s.sized(u):
 				removed = true
 			case len(bufs.wanted) > 0 && total+int(u.Size) > o.MaxBytes:

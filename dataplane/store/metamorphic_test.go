@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 // appends are synced, so it does not depend on power cuts either.
 func history(t *testing.T, seed uint64, cfg Config) string {
 	t.Helper()
-	now := time.UnixMilli(1_700_000_000_000)
-	clock := func() time.Time { return now }
+	var ms atomic.Int64
+	ms.Store(1_700_000_000_000)
+	clock := func() time.Time { return time.UnixMilli(ms.Load()) }
 	disk := vfs.NewMem(clock)
 	var out strings.Builder
 	open := func() *Store {
@@ -36,17 +38,17 @@ func history(t *testing.T, seed uint64, cfg Config) string {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	see := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	for n := range 250 {
-		now = now.Add(time.Second)
+		ms.Add(1000)
 		topic, queue := fmt.Sprintf("T%d", rng.IntN(3)), int32(rng.IntN(2))
 		switch kind := rng.IntN(30); {
 		case kind < 14:
-			var ms []*message.Message
+			var batch []*message.Message
 			for i := range 1 + rng.IntN(3) {
 				m := msg(topic, queue, fmt.Sprintf("%d.%d%s", n, i, strings.Repeat("b", rng.IntN(1500))))
 				m.Properties = message.AppendProperty(m.Properties, message.KeyKeys, fmt.Sprintf("k%d", n%40))
-				ms = append(ms, m)
+				batch = append(batch, m)
 			}
-			got, err := s.AppendBatch(ctx, ms, DurabilitySync)
+			got, err := s.AppendBatch(ctx, batch, DurabilitySync)
 			see("append %s %d: %v", topic, queue, err)
 			for _, a := range got {
 				see("  %d %d", a.QueueOffset, a.StoreTimestamp)
@@ -75,8 +77,7 @@ func history(t *testing.T, seed uint64, cfg Config) string {
 				see("  %d@%d %.12s", m.QueueOffset, m.QueueID, m.Body)
 			}
 		case kind < 23:
-			ms := now.UnixMilli() - rng.Int64N(200_000)
-			at, err := s.OffsetByTime(topic, queue, ms, Boundary(rng.IntN(2)))
+			at, err := s.OffsetByTime(topic, queue, ms.Load()-rng.Int64N(200_000), Boundary(rng.IntN(2)))
 			if s.Dispatched() == s.visible() {
 				see("by time: %d %v", at, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,7 +104,10 @@ func TestConvertQueues_crashAtEveryStep(t *testing.T) {
 		want := layoutOf(t, disk.CrashClone(1, 1), first)
 		ff := vfs.NewFaults(disk)
 		steps, failed, switched := 0, false, 0
+		var mu sync.Mutex // queues are written at the same time
 		ff.Set(func(op vfs.Op, name string) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if op == vfs.OpRead || op == vfs.OpOpen || op == vfs.OpLock || failed {
 				return 0, nil
 			}

@@ -147,6 +147,13 @@ func Patch(rec []byte, queueOffset, physicalOffset, storeTimestamp int64) {
 	be.PutUint64(rec[posBornHost+born:], uint64(storeTimestamp))
 }
 
+// PutQueue writes the queue id and the queue offset, which no checksum covers.
+// rec must be a record.
+func PutQueue(rec []byte, queueID int32, queueOffset int64) {
+	be.PutUint32(rec[posQueueID:], uint32(queueID))
+	be.PutUint64(rec[posQueueOffset:], uint64(queueOffset))
+}
+
 // Head returns TOTALSIZE and MAGIC of what starts at b; ok is false when b has
 // less than 8 bytes. Nothing is checked.
 func Head(b []byte) (size int32, magic uint32, ok bool) {

@@ -53,6 +53,7 @@ type queue struct {
 	building  atomic.Bool // log is being built anew
 	low       int64       // first offset that is told meanwhile; written before building
 	suspected atomic.Bool // a reader found it damaged
+	mended    atomic.Bool // it was told that a record names another place
 }
 
 // busy is the error of whoever reads while the queue is being built.

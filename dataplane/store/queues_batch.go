@@ -221,7 +221,7 @@ func (s *Store) readBatch(q *queuelog.Batch, topic string, queueID int32, offset
 	removed, err := s.chooseBatch(q, &b, o)
 	if err == nil {
 		var lost bool
-		lost, err = s.fetch(bufs)
+		lost, err = s.fetch(nil, bufs)
 		removed = removed || lost
 	}
 	if err != nil {

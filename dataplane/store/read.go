@@ -25,6 +25,7 @@ type readBuffers struct {
 	s       *Store
 	units   []queuelog.Unit // window of the queue
 	wanted  []queuelog.Unit
+	places  []int64 // queue offsets of wanted; none in a batch consume queue
 	records [][]byte
 	data    []byte
 }
@@ -80,7 +81,7 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 	removed, err := s.choose(q, &b, o)
 	if err == nil {
 		var lost bool
-		lost, err = s.fetch(bufs)
+		lost, err = s.fetch(q, bufs)
 		removed = removed || lost
 	}
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Store) takeReadBuffers() *readBuffers {
 	if !ok {
 		bufs = &readBuffers{s: s}
 	}
-	bufs.wanted, bufs.records = bufs.wanted[:0], bufs.records[:0]
+	bufs.wanted, bufs.places, bufs.records = bufs.wanted[:0], bufs.places[:0], bufs.records[:0]
 	return bufs
 }
 
@@ -179,7 +180,7 @@ func (s *Store) choose(q *queue, b *Batch, o ReadOptions) (removed bool, err err
 			case len(bufs.wanted) > 0 && total+int(u.Size) > o.MaxBytes:
 				return removed, nil
 			default:
-				bufs.wanted = append(bufs.wanted, u)
+				bufs.wanted, bufs.places = append(bufs.wanted, u), append(bufs.places, b.Next)
 				total += int(u.Size)
 			}
 			b.Next++
@@ -205,8 +206,8 @@ func (s *Store) sized(u queuelog.Unit) bool {
 
 // fetch reads the records of bufs.wanted. Neighbours in the commit log are
 // read at once. It reports whether records were missing.
-func (s *Store) fetch(bufs *readBuffers) (lost bool, err error) {
-	need := 0
+func (s *Store) fetch(q *queue, bufs *readBuffers) (lost bool, err error) {
+	need, at := 0, 0
 	s.spans(bufs.wanted, func(span []queuelog.Unit, size int) { need += size })
 	if cap(bufs.data) < need {
 		bufs.data = make([]byte, need+need/8)
@@ -215,6 +216,8 @@ func (s *Store) fetch(bufs *readBuffers) (lost bool, err error) {
 	s.spans(bufs.wanted, func(span []queuelog.Unit, size int) {
 		buf := data[:size:size]
 		data = data[size:]
+		first := at
+		at += len(span)
 		rerr := s.clog.ReadAt(buf, span[0].Offset)
 		if rerr != nil && !errors.Is(rerr, commitlog.ErrNotFound) {
 			err = rerr
@@ -223,9 +226,9 @@ func (s *Store) fetch(bufs *readBuffers) (lost bool, err error) {
 			lost = true
 			return
 		}
-		for _, u := range span {
-			at := u.Offset - span[0].Offset
-			rec := buf[at : at+int64(u.Size) : at+int64(u.Size)]
+		for i, u := range span {
+			from := u.Offset - span[0].Offset
+			rec := buf[from : from+int64(u.Size) : from+int64(u.Size)]
 			f, verr := message.Verify(rec)
 			if verr == nil && (f.Size != u.Size || f.PhysicalOffset != u.Offset) {
 				verr = fmt.Errorf("queue entry for offset %d, size %d: %w", u.Offset, u.Size, ErrCorrupt)
@@ -235,10 +238,27 @@ func (s *Store) fetch(bufs *readBuffers) (lost bool, err error) {
 				lost = true
 				continue
 			}
+			if len(bufs.places) > 0 && (f.QueueOffset != bufs.places[first+i] || f.QueueID != q.id) {
+				s.mend(q, rec, &f, bufs.places[first+i])
+			}
 			bufs.records = append(bufs.records, rec)
 		}
 	})
 	return lost, err
+}
+
+// mend gives a record in the memory of a read the place that its entry has in
+// the queue. Its own has no checksum, and clients commit what they find there.
+// Records of light queues belong to another topic and keep theirs.
+func (s *Store) mend(q *queue, rec []byte, f *message.Fields, offset int64) {
+	if string(f.Topic) != q.topic {
+		return
+	}
+	if !q.mended.Swap(true) {
+		s.log.Error("record names another place than its queue entry, which counts; more of this queue are not told of",
+			"topic", q.topic, "queue", q.id, "offset", offset, "named_queue", f.QueueID, "named_offset", f.QueueOffset, "physical", f.PhysicalOffset)
+	}
+	message.PutQueue(rec, q.id, offset)
 }
 
 // spans cuts units into runs that one read covers.

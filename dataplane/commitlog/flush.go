@@ -51,10 +51,8 @@ func (l *Log) flush() error {
 	if err != nil && l.failed == nil {
 		l.failed = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
-	if err = l.failed; err == nil { // or what waits stays out of sight
-		l.flushing = nil
-		l.settleLocked()
-	}
+	l.flushing, err = nil, l.failed
+	l.settleLocked()
 	l.mu.Unlock()
 	done := l.deps.Now()
 	if err == nil && from < end {
@@ -92,7 +90,12 @@ func (l *Log) syncRange(from, end int64) error {
 // further never sees what a power cut takes from a writer that was told nothing.
 func (l *Log) Settled() int64 { return l.settled.Load() }
 
+// settleLocked moves Settled. After a failed sync it stays where it is: what
+// waited for that one stays out of sight.
 func (l *Log) settleLocked() {
+	if l.failed != nil {
+		return
+	}
 	end := l.written.Load()
 	switch {
 	case len(l.flushing) > 0:

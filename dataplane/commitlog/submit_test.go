@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -168,5 +169,55 @@ func TestSettled_waitsForWhoWaitsForTheSync_B039(t *testing.T) {
 	}
 	if l.Settled() != l.Written() {
 		t.Errorf("settled %d of %d after the sync", l.Settled(), l.Written())
+	}
+}
+
+// A sync that fails while others are being written stops the log, ends nobody
+// else, and leaves what waited for it out of sight.
+func TestFlush_failsWhileOthersAreWritten(t *testing.T) {
+	mem := vfs.NewFaults(vfs.NewMem(nil))
+	l, _ := openLog(t, mem)
+	mustAppend(t, l, request(nil, 1, 10))
+	writing, writes := make(chan struct{}), 0
+	mem.Set(func(op vfs.Op, _ string) (int, error) {
+		switch op {
+		case vfs.OpSync:
+			<-writing
+			return 0, errors.New("input/output error")
+		case vfs.OpWrite:
+			if writes++; writes == 2 {
+				close(writing)
+				for l.Err() == nil { // the test's own time limit ends a wait in vain
+					runtime.Gosched()
+				}
+			}
+		}
+		return 0, nil
+	})
+	w := &told{}
+	slow := request(nil, 1, 10)
+	slow.Sync, slow.Waiter = true, w
+	if err := l.Submit(slow); err != nil {
+		t.Fatal(err)
+	}
+	l.Lead()
+	if _, err := submit(t, l, w, nil, 10); err != nil {
+		t.Fatal(err)
+	}
+	l.Lead()
+	if err := l.Stop(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Stop: %v", err)
+	}
+	failed := 0
+	for _, err := range w.errs {
+		if errors.Is(err, ErrFailed) {
+			failed++
+		}
+	}
+	if len(w.errs) != 2 || failed != 1 {
+		t.Errorf("told %v", w.errs)
+	}
+	if l.Settled() != overhead+10 {
+		t.Errorf("settled %d, want the end of the first record, %d", l.Settled(), overhead+10)
 	}
 }

@@ -34,7 +34,7 @@ type span struct{ from, to int64 }
 
 // Verify reads everything in a folder: each record with its checksum, each
 // queue entry against its record, each key of the index, each configuration
-// file. The error is about the reading, ErrNoStore or store.ErrLocked; what is
+// file, the timers' files against each other. The error is about the reading, ErrNoStore or store.ErrLocked; what is
 // wrong with the folder is in the report. It ends with ctx.
 func Verify(ctx context.Context, o Options) (*Report, error) {
 	f, err := openFolder(&o, true)
@@ -86,6 +86,9 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	if err := v.finishIndexes(); err != nil {
+		return err
+	}
+	if err := v.checkTimers(); err != nil {
 		return err
 	}
 	return v.checkBegin()

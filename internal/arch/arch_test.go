@@ -40,7 +40,8 @@ var ours = map[string][]string{
 	"dataplane/keyindex":      {"dataplane/vfs"},
 	"dataplane/replica":       {"dataplane/vfs"},
 	"dataplane/store":         {"dataplane/commitlog", "dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/vfs"},
-	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/store", "dataplane/vfs"},
+	"dataplane/timerlog":      {"dataplane/vfs"},
+	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/store", "dataplane/timerlog", "dataplane/vfs"},
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
 	"dataplane/broker":        {"dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},

@@ -90,12 +90,52 @@ func (l *Log) Submit(r *Request) error {
 		return l.failed
 	case len(l.queue) >= l.cfg.MaxPending:
 		return fmt.Errorf("%d appends are waiting: %w", l.cfg.MaxPending, ErrBusy)
-	case l.queuedBytes+len(r.Records) > l.cfg.MaxPendingBytes && len(l.queue) > 0:
+	case !l.roomLocked(len(r.Records)):
 		return fmt.Errorf("%d bytes are waiting to be appended: %w", l.queuedBytes, ErrBusy)
 	}
 	l.queue = append(l.queue, r)
 	l.queuedBytes += len(r.Records)
 	return nil
+}
+
+// smallRecords is up to where a request finds room when large ones have filled
+// their part of MaxPendingBytes, so that who sends little is not shut out by who
+// sends much.
+const smallRecords = 64 << 10
+
+func (l *Log) roomLocked(n int) bool {
+	limit := l.cfg.MaxPendingBytes
+	if n > smallRecords {
+		limit -= limit / 4
+	}
+	return l.queuedBytes+n <= limit || len(l.queue) == 0
+}
+
+// awaitRoom blocks until a large request may find room; false when it is small,
+// or nothing moved for MaxWait, or ctx ended.
+func (l *Log) awaitRoom(ctx context.Context, n int) bool {
+	if n <= smallRecords || l.cfg.MaxWait <= 0 {
+		return false
+	}
+	l.mu.Lock()
+	if l.roomLocked(n) {
+		l.mu.Unlock()
+		return true
+	}
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	moved := l.room
+	l.mu.Unlock()
+	t := time.NewTimer(l.cfg.MaxWait)
+	defer t.Stop()
+	select {
+	case <-moved:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Lead writes what was submitted, unless somebody does already: the caller
@@ -136,7 +176,7 @@ func (b blocked) Done(_ *Request, err error) Waker {
 }
 
 // Append stores the records of r and blocks until they are written, with Sync
-// until they are synced. When ctx ends earlier, requests that were not begun
+// until they are synced. Large ones wait for room before they are refused. When ctx ends earlier, requests that were not begun
 // are taken back; one that waits for its sync stays stored and is Abandoned.
 // Errors: ErrDiskFull, ErrBusy, ErrTooLarge, ErrFailed, ErrClosed, ctx.Err(),
 // or another error of the file system; nothing is stored then, except with
@@ -147,8 +187,14 @@ func (l *Log) Append(ctx context.Context, r *Request) error {
 	}
 	done := r.done
 	r.Waiter = done
-	if err := l.Submit(r); err != nil {
-		return err
+	for {
+		err := l.Submit(r)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrBusy) || !l.awaitRoom(ctx, len(r.Records)) {
+			return err
+		}
 	}
 	l.Lead()
 	select {
@@ -203,6 +249,10 @@ func (l *Log) lead() (more bool) {
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	l.queuedBytes -= size
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
 	failed := l.failed
 	l.mu.Unlock()
 

@@ -77,15 +77,16 @@ type Log struct {
 	flushedTime atomic.Int64
 
 	mu          sync.Mutex
-	running     bool       // Start was called and Close was not
-	failed      error      // a sync failed
-	queue       []*Request // waiting to be written
-	queuedBytes int        // of queue
-	leading     bool       // somebody writes
-	idle        *sync.Cond // signalled when leading ends
-	syncing     []*Request // written, waiting for the sync
-	flushing    []*Request // those that the sync under way covers
-	spare       []*Request // memory for the next syncing
+	running     bool          // Start was called and Close was not
+	failed      error         // a sync failed
+	queue       []*Request    // waiting to be written
+	queuedBytes int           // of queue
+	room        chan struct{} // closed when the queue got shorter; nil when nobody waits
+	leading     bool          // somebody writes
+	idle        *sync.Cond    // signalled when leading ends
+	syncing     []*Request    // written, waiting for the sync
+	flushing    []*Request    // those that the sync under way covers
+	spare       []*Request    // memory for the next syncing
 
 	// Owned by the leader.
 	buf   []byte

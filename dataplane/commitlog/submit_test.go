@@ -78,6 +78,48 @@ func TestSubmit_writesTogetherInOrderAndWakesOnce(t *testing.T) {
 	}
 }
 
+// Large requests leave a quarter of the bound to small ones, and those that block
+// wait for room.
+func TestSubmit_largeOnesDoNotShutOutSmallOnes(t *testing.T) {
+	l, err := Open(Config{Dir: "/log", SegmentBytes: 4 << 20, FlushInterval: time.Hour, MaxPendingBytes: 400_000, MaxWait: time.Minute}, testDeps(vfs.NewMem(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Recover(Recovery{Visit: func(int64, *message.Fields, []byte) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	l.Start()
+	defer l.Close()
+	w := &told{}
+	large := func() error { _, err := submit(t, l, w, nil, 100_000); return err }
+	for range 2 {
+		if err := large(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := large(); !errors.Is(err, ErrBusy) {
+		t.Fatalf("a third large one: %v", err)
+	}
+	if _, err := submit(t, l, w, nil, 50_000); err != nil {
+		t.Errorf("a small one beside large ones: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Append(t.Context(), request(nil, 1, 100_000)) }()
+	for { // until it waits, or was never refused
+		l.mu.Lock()
+		waits := l.room != nil
+		l.mu.Unlock()
+		if waits {
+			break
+		}
+		runtime.Gosched()
+	}
+	l.Lead()
+	if err := <-done; err != nil {
+		t.Errorf("one that waited for room: %v", err)
+	}
+}
+
 // What was submitted and never led is written by Stop.
 func TestStop_writesWhatWasSubmitted(t *testing.T) {
 	l, _ := openLog(t, vfs.NewMem(nil))

@@ -155,3 +155,24 @@ func (v *View) TakeRequest() error {
 	}
 	return v.takeAll(charge{&v.ns.rates.request, 1, "requests", "the namespace's request"})
 }
+
+// ReturnRequest gives back what TakeRequest took, for a request that will be
+// charged again.
+func (v *View) ReturnRequest() {
+	if v.ns != nil {
+		v.ns.rates.request.refund(1)
+	}
+}
+
+// ReturnSend gives back what the last TakeSend took; see ReturnRequest.
+func (v *View) ReturnSend(messages, bytes int) {
+	if v.ns == nil {
+		return
+	}
+	r := &v.ns.rates
+	r.send.refund(int64(messages))
+	r.sendBytes.refund(int64(bytes))
+	if b := r.topic(v.sending); b != nil {
+		b.refund(int64(messages))
+	}
+}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -213,6 +214,31 @@ func TestRates_limitAndRecover(t *testing.T) {
 	if err := f.view("slk_b", "").TakeSend(1_000_000, 1<<40); err != nil {
 		t.Errorf("another namespace without a limit: %v", err)
 	}
+}
+
+// What is given back may be taken again at once, by namespace and by topic.
+func TestRates_returnedIsNotSpent(t *testing.T) {
+	f := newFixture(t)
+	f.delta(1, 2, &Delta{Namespaces: map[string]Namespace{"aaaaaaaa": {
+		TenantID: "ten_a", Limits: Limits{SendMessagesPerSecond: 1, SendBytesPerSecond: 10, RequestsPerSecond: 1},
+		Topics: map[string]Topic{"orders": {SendMessagesPerSecond: 1}},
+	}}})
+	v := f.view("slk_a", "")
+	if _, err := v.Topic("orders", OperationPub); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := errors.Join(v.TakeRequest(), v.TakeSend(1, 10)); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		v.ReturnSend(1, 10)
+		v.ReturnRequest()
+	}
+	if err := errors.Join(v.TakeRequest(), v.TakeSend(1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, v.TakeRequest(), CodeRateLimited)
+	wantCode(t, v.TakeSend(1, 10), CodeRateLimited)
 }
 
 func TestRates_clockSteppedBackForgetsTheDebt(t *testing.T) {

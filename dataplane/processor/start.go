@@ -78,7 +78,13 @@ func (p *Processor) Start(c *remoting.Conn, f *wire.Frame) bool {
 	if limit := v.MaxMessageBytes(); limit > 0 && int64(len(f.Body)) > limit {
 		return false
 	}
-	if v.TakeRequest() != nil || v.TakeSend(1, len(f.Body)+len(h.Properties)) != nil {
+	// What is not taken after all is charged by whoever answers it.
+	if v.TakeRequest() != nil {
+		return false
+	}
+	size := len(f.Body) + len(h.Properties)
+	if v.TakeSend(1, size) != nil {
+		v.ReturnRequest()
 		return false
 	}
 	p.state(c).used(principal)
@@ -94,6 +100,8 @@ func (p *Processor) Start(c *remoting.Conn, f *wire.Frame) bool {
 	}
 	if err := p.b.Submit(s.who, &s.m, s.props, s); err != nil {
 		s.give()
+		v.ReturnSend(1, size)
+		v.ReturnRequest()
 		return false
 	}
 	return true // s is not ours any more

@@ -569,7 +569,8 @@ func (q *Queue) Close() error {
 	return err
 }
 
-// Reset forgets everything; the queue is as good as new.
+// Reset forgets everything; the queue is as good as new. One that was removed
+// stays so: its place may be another's by now.
 func (q *Queue) Reset() error { return q.clear(false) }
 
 // Remove forgets everything for good: later appends are ignored.
@@ -579,6 +580,10 @@ func (q *Queue) clear(forever bool) error {
 	q.writer.Lock()
 	defer q.writer.Unlock()
 	q.mu.Lock()
+	if q.removed && !forever {
+		q.mu.Unlock()
+		return nil
+	}
 	q.tail = nil
 	q.min, q.max, q.written, q.tailBase, q.synced, q.active = 0, 0, 0, 0, 0, false
 	q.minOffset, q.end, q.wrote = -1, 0, 0

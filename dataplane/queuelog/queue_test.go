@@ -332,3 +332,34 @@ func BenchmarkAppend(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// A queue that was removed stays so when somebody who still holds it empties
+// it: its folder may be that of another one by then.
+func TestReset_afterRemove(t *testing.T) {
+	mem := vfs.NewMem(nil)
+	must(t, mem.MkdirAll("/q"))
+	l := NewFiles(Config{FS: mem, FileBytes: 10 * UnitBytes}, "/q", "/queues.state")
+	if _, err := l.Load(nil); err != nil {
+		t.Fatal(err)
+	}
+	old, err := l.Open("T", 0)
+	must(t, err)
+	old.Append(0, unit(0))
+	must(t, l.Sync([]*Queue{old}, 1))
+	must(t, l.Remove("T", []*Queue{old}))
+	q, err := l.Open("T", 0)
+	must(t, err)
+	q.Append(0, unit(1))
+	must(t, l.Sync([]*Queue{q}, 2))
+	must(t, old.Reset())
+	if old.Append(0, unit(2)) != Repeated {
+		t.Error("a queue that was removed takes units again")
+	}
+	must(t, old.Flush())
+	q, err = l.Open("T", 0)
+	must(t, err)
+	if got := readAll(t, q); len(got) != 1 || got[0] != unit(1) {
+		t.Errorf("the other queue has %v", got)
+	}
+	must(t, l.Close())
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
@@ -100,17 +101,21 @@ func (r *recovery) queues() []*queue {
 }
 
 // rebuildLoop builds what recovery has left, and then queues that turn out to
-// be damaged when they are read. It ends with ctx.
+// be damaged when they are read. What fails, on a full disk for example, is
+// tried again each RetentionCheck. It ends with ctx.
 func (s *Store) rebuildLoop(ctx context.Context) error {
 	for {
+		suspects, again := s.suspects, (<-chan time.Time)(nil)
 		if err := s.finishRebuild(ctx); err != nil && ctx.Err() == nil {
-			// The queues stay refused; a start tries again.
-			s.log.Error("consume queues cannot be built anew", "err", err)
+			s.log.Error("consume queues cannot be built anew, their reads are refused until it is tried again", "in", s.cfg.RetentionCheck, "err", err)
+			// Suspects wait: there is one rebuild at a time.
+			suspects, again = nil, time.After(s.cfg.RetentionCheck)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case q := <-s.suspects:
+		case <-again:
+		case q := <-suspects:
 			if err := s.beginRebuild(q); err != nil {
 				s.log.Error("consume queue cannot be built anew", "err", err)
 			}
@@ -147,8 +152,26 @@ func (s *Store) beginRebuild(q *queue) error {
 	first, _ := s.clog.Range()
 	q.low, _ = q.log.Range()
 	q.building.Store(true)
-	s.rebuilding.Store(&recovery{s: s, rebuild: map[*queue]bool{q: true}, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1})
-	return q.log.Reset()
+	r := &recovery{s: s, rebuild: map[*queue]bool{q: true}, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1}
+	s.rebuilding.Store(r)
+	err := q.log.Reset()
+	r.tried = err != nil
+	return err
+}
+
+// startOver empties queues again that an attempt to build them has left half
+// filled. Nobody else looks at their logs meanwhile.
+func (r *recovery) startOver() error {
+	if r.tried {
+		for q := range r.rebuild {
+			if err := q.log.Reset(); err != nil {
+				return fmt.Errorf("rebuild consume queue: %w", err)
+			}
+		}
+		clear(r.order)
+	}
+	r.tried = true
+	return nil
 }
 
 // finishRebuild builds queues that are to be built. Until it is done the
@@ -158,6 +181,9 @@ func (s *Store) finishRebuild(ctx context.Context) error {
 	r := s.rebuilding.Load()
 	if r == nil {
 		return nil
+	}
+	if err := r.startOver(); err != nil {
+		return err
 	}
 	from := r.logMin
 	for range 8 { // what came meanwhile gets less each time
@@ -184,6 +210,9 @@ func (s *Store) finishRebuild(ctx context.Context) error {
 		if _, err := q.log.Expire(first); err != nil {
 			return err
 		}
+	}
+	// From here on nothing fails: all of them take their place together.
+	for q := range r.rebuild {
 		q.building.Store(false)
 		s.touched.touch(q)
 	}

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/vfs"
 )
@@ -193,5 +195,98 @@ func TestClose_whileQueuesAreBuilt(t *testing.T) {
 	}
 	if lo, hi := s.QueueOffsets("A", 1); lo != 0 || hi != 32+2 {
 		t.Errorf("from %d to %d", lo, hi)
+	}
+}
+
+// A queue that got records since the checkpoint and turns out to lack a part
+// goes on counting where it was, also while it is built behind the start.
+func TestOpen_queueToBeBuiltThatTheScanMet(t *testing.T) {
+	cfg := testConfig()
+	disk := vfs.NewMem(nil)
+	s, err := Open(cfg, Deps{FS: disk})
+	mustDo(t, err)
+	mustDo(t, s.PutTopic(DefaultTopicConfig("A")))
+	add := func(s *Store, body string) Appended {
+		t.Helper()
+		a, err := s.Append(ctx, msg("A", 0, body), DurabilitySync)
+		mustDo(t, err)
+		return a
+	}
+	for i := range 200 {
+		add(s, fmt.Sprint(i, strings.Repeat("b", 350)))
+	}
+	mustDo(t, s.dispatch(ctx, s.visible()))
+	mustDo(t, s.saveProgress(true))
+	for i := range 5 {
+		add(s, fmt.Sprint("late", i))
+	}
+	crashed := disk.CrashClone(1, 1)
+	mustDo(t, s.Close())
+	mustDo(t, crashed.Remove("/store/consumequeue/A/0/00000000000000000000"))
+
+	cfg.RebuildBehind = 1000
+	s, err = Open(cfg, Deps{FS: crashed})
+	mustDo(t, err)
+	defer s.Close()
+	if !s.findQueue("A", 0).building.Load() {
+		t.Fatal("the queue is not being built")
+	}
+	if a := add(s, "new"); a.QueueOffset != 205 {
+		t.Errorf("the next message got offset %d, want 205", a.QueueOffset)
+	}
+	mustDo(t, s.finishRebuild(ctx))
+	mustDo(t, s.dispatch(ctx, s.visible()))
+	if got := bodies(t, s, "A", 0); len(got) != 206 || got[204] != "late4" || got[205] != "new" {
+		t.Errorf("%d messages", len(got))
+	}
+}
+
+// What kept queues from being built passes by: they are built then, without a
+// start, and nothing is in them twice.
+func TestRun_buildsAgainWhatFailed(t *testing.T) {
+	for _, layout := range []QueueLayout{LayoutCompatible, LayoutCompact} {
+		t.Run(layout.String(), func(t *testing.T) {
+			d := newDamageStoreOf(t, layout)
+			cfg := testConfig()
+			cfg.QueueLayout, cfg.RebuildBehind, cfg.RetentionCheck = layout, 1000, time.Millisecond
+			disk := vfs.NewFaults(d.disk.CrashClone(1, 1))
+			s, err := Open(cfg, Deps{FS: disk, Now: later})
+			mustDo(t, err)
+			defer s.Close()
+			arrived := make(chan Arrival, 100)
+			s.OnArrival(func(a Arrival) { arrived <- a })
+			// In the middle, and once before anything was read.
+			var reads atomic.Int64
+			disk.Set(func(op vfs.Op, name string) (int, error) {
+				if op == vfs.OpRead && strings.Contains(name, "commitlog") {
+					if n := reads.Add(1); n == 3 || n == 4 {
+						return 0, errors.New("EIO")
+					}
+				}
+				return 0, nil
+			})
+			q := s.findQueue("A", 0)
+			s.suspect(q, 0)
+			run, stop := context.WithCancel(ctx)
+			ran := make(chan error, 1)
+			go func() { ran <- s.Run(run) }()
+			select {
+			case a := <-arrived:
+				if a.Topic != "A" || a.NextOffset != 33 {
+					t.Errorf("built up to %+v", a)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the queue is not built again")
+			}
+			stop()
+			mustDo(t, <-ran)
+			if reads.Load() < 5 {
+				t.Errorf("only %d reads: nothing failed", reads.Load())
+			}
+			if s.rebuilding.Load() != nil || q.building.Load() {
+				t.Error("the rebuild is not over")
+			}
+			mustDo(t, d.served(s, none))
+		})
 	}
 }

@@ -22,6 +22,7 @@ type recovery struct {
 	seen    map[*queue]int64 // behind the last offset of the scan, of each queue in it
 
 	rebuildBatch map[batchKey]bool // batch consume queues that are built anew
+	tried        bool              // finishRebuild has begun; owned by whoever calls it
 
 	newest    *queue // the one with the newest record when it was loaded, nil for none
 	newestEnd int64  // commit log offset behind that record
@@ -107,8 +108,11 @@ func (s *Store) recover(clean bool) error {
 			"cut", got.Cut, "reason", got.Reason, "damaged", len(got.Damaged), "rebuilt", len(r.rebuild))
 	}
 	for _, q := range s.touched.all() {
-		_, next := q.log.Range()
-		q.seq.Set(next)
+		// One that is still to be built is empty; it got its next offset already.
+		if !q.building.Load() {
+			_, next := q.log.Range()
+			q.seq.Set(next)
+		}
 	}
 	s.dispatched.Store(got.End)
 	s.storedTime.Store(got.LastTime)

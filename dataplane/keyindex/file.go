@@ -190,8 +190,8 @@ func (x *file) put(page *slotPage, hash int32, offset, storeTime int64) {
 	x.headed = false
 }
 
-// flush writes entries, then slots, then the header.
-func (x *file) flush(mu *sync.RWMutex) error {
+// flush writes entries, with slots these, too, then the header.
+func (x *file) flush(mu *sync.RWMutex, slots bool) error {
 	if len(x.tail) > 0 {
 		if _, err := x.f.WriteAt(x.tail, x.cfg.entriesAt()+entryBytes*int64(x.written)); err != nil {
 			return err
@@ -201,11 +201,12 @@ func (x *file) flush(mu *sync.RWMutex) error {
 		x.tail = nil // readers may still have the old one
 		mu.Unlock()
 	}
+	b := make([]byte, 0, slotBytes*pageSlots)
 	for n, p := range x.slots {
-		if !p.dirty {
+		if !p.dirty || !slots {
 			continue
 		}
-		b := make([]byte, 0, slotBytes*pageSlots)
+		b = b[:0]
 		for _, v := range p.newest[:x.pageLen(n)] {
 			b = binary.BigEndian.AppendUint32(b, uint32(v))
 		}

@@ -210,25 +210,29 @@ func (x *Index) newName() string {
 	}
 }
 
-// Flush writes everything to the files.
-func (x *Index) Flush() error {
+// Flush writes the entries to the files. The hash table stays in memory until
+// Sync: nearly all of it changes between two calls, and who finds the files
+// without it makes it again from the entries.
+func (x *Index) Flush() error { return x.flush(false) }
+
+func (x *Index) flush(slots bool) error {
 	c := x.current()
 	if c == nil {
 		return nil
 	}
-	if err := c.flush(&x.mu); err != nil {
+	if err := c.flush(&x.mu, slots); err != nil {
 		return fmt.Errorf("write key index %s: %w", c.name, err)
 	}
 	return nil
 }
 
-// Sync is Flush, and makes everything durable.
+// Sync writes everything and makes it durable.
 func (x *Index) Sync() error {
 	c := x.current()
 	if c == nil {
 		return nil
 	}
-	err := x.Flush()
+	err := x.flush(true)
 	if err == nil {
 		err = c.f.Sync()
 	}

@@ -135,13 +135,18 @@ func resize(t *testing.T, name string, size int64) int64 {
 	return 0
 }
 
-func overwrite(t *testing.T, name string, at int64, b ...byte) {
+// overwrite changes a byte of a file and returns what it was.
+func overwrite(t *testing.T, name string, at int64, b byte) byte {
 	t.Helper()
 	f, err := vfs.OS().Open(name)
 	must(t, err)
 	defer f.Close()
-	_, err = f.WriteAt(b, at)
+	var was [1]byte
+	_, err = f.ReadAt(was[:], at)
 	must(t, err)
+	_, err = f.WriteAt([]byte{b}, at)
+	must(t, err)
+	return was[0]
 }
 
 // Every field of a unit that cannot be is named, and cuts the log when it was
@@ -311,6 +316,8 @@ func TestWheel_equalsAMap(t *testing.T) {
 // Check finds what was changed in the recorded files, and where.
 func TestCheck_namesTheDamage(t *testing.T) {
 	const log, wheel = "timerlog/00000000000000000000", "timerwheel"
+	dir, _ := golden(t)
+	before := readAll(t, dir)
 	slot := int64(922987 * SlotBytes) // two waiting messages, at 156 and 208
 	for _, c := range []struct {
 		file string
@@ -329,9 +336,7 @@ func TestCheck_namesTheDamage(t *testing.T) {
 		{"config/timercheck", 14, 4, "timerlog at 0: timer log"},
 	} {
 		t.Run(fmt.Sprintf("%s at %d", filepath.Base(c.file), c.at), func(t *testing.T) {
-			dir, _ := golden(t)
-			overwrite(t, filepath.Join(dir, c.file), c.at, c.b)
-			before := readAll(t, dir)
+			was := overwrite(t, filepath.Join(dir, c.file), c.at, c.b)
 			var got []string
 			must(t, Check(vfs.OS(), dir, goldenFileBytes, func(file string, at int64, what string) {
 				got = append(got, fmt.Sprintf("%s at %d: %s", file, at, what))
@@ -339,9 +344,10 @@ func TestCheck_namesTheDamage(t *testing.T) {
 			if len(got) != 1 || !strings.Contains(got[0], c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
-			same(t, readAll(t, dir), before)
+			overwrite(t, filepath.Join(dir, c.file), c.at, was)
 		})
 	}
+	same(t, readAll(t, dir), before)
 }
 
 func FuzzDecodeUnit(f *testing.F) {

@@ -1,6 +1,7 @@
 package timerlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -150,11 +151,13 @@ func (w *Wheel) Each(visit func(Slot) error) error {
 	if err := w.write(); err != nil {
 		return err
 	}
-	b := make([]byte, 16*pageBytes)
+	b, zero := make([]byte, pageBytes), make([]byte, pageBytes) // most of the file is a hole
 	for at := int64(0); at < WheelBytes; at += int64(len(b)) {
-		b = b[:min(int64(len(b)), WheelBytes-at)]
 		if _, err := w.f.ReadAt(b, at); err != nil {
 			return fmt.Errorf("read timer slots at %d: %w", at, err)
+		}
+		if bytes.Equal(b, zero) {
+			continue
 		}
 		for i := 0; i < len(b); i += SlotBytes {
 			if s := DecodeSlot(b[i:]); s != (Slot{}) {

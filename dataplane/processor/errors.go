@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -34,6 +35,8 @@ func (p *Processor) refuse(r *request, err error) *wire.Frame {
 	var core *broker.Error
 	var field *wire.FieldError
 	switch {
+	case r.ctx != nil && r.ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return nil // the client has left, nobody hears
 	case errors.As(err, &refusal):
 		id := p.requestID()
 		p.denied(r, refusal, id)

@@ -52,11 +52,11 @@ func (b *budget) take(n int, deadline time.Time, done <-chan struct{}) error {
 	return nil
 }
 
-// tryTake takes n bytes if they are there and leave as much again for others.
+// tryTake takes n bytes if they are there.
 func (b *budget) tryTake(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.left < 2*n {
+	if b.left < n {
 		return false
 	}
 	b.left -= n

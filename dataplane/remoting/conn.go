@@ -30,7 +30,7 @@ type Conn struct {
 	starter Starter       // handler, if it is one
 	borrow  wire.Borrower // of the reader goroutine, for starter
 	started bool          // since the last Flush of starter; owned by the reader goroutine
-	ahead   int           // taken of large for br
+	small   *bufio.Reader // below br while that is large; nil otherwise
 	remote  netip.AddrPort
 	local   netip.AddrPort
 
@@ -429,7 +429,7 @@ func (c *Conn) drain() {
 }
 
 func (c *Conn) readLoop() error {
-	defer func() { c.large.give(c.ahead) }()
+	defer c.bufferLess()
 	for {
 		if c.starter != nil {
 			if err := c.startNext(); err != nil {

@@ -172,11 +172,13 @@ type shared struct {
 	large *budget  // for frames that arrive and are handled
 	out   *backlog // for frames that wait to be written
 
+	aheads *budget // for the read buffers of those who send ahead
+
 	workers *workers
 }
 
 func newShared(cfg Config) *shared {
-	return &shared{large: newBudget(cfg.MaxLarge), out: newBacklog(cfg.MaxQueued), workers: newWorkers()}
+	return &shared{large: newBudget(cfg.MaxLarge), aheads: newBudget(cfg.MaxLarge / aheadShare), out: newBacklog(cfg.MaxQueued), workers: newWorkers()}
 }
 
 func loggerOrDiscard(l *slog.Logger) *slog.Logger {

@@ -2,6 +2,8 @@ package remoting
 
 import (
 	"bufio"
+	"errors"
+	"os"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -24,9 +26,15 @@ type Starter interface {
 }
 
 // bufferAhead is the read buffer of a connection whose peer sends requests that
-// a Starter takes without waiting for answers. It counts as large, and without
-// room for it the small buffer stays.
-const bufferAhead = 64 << 10
+// a Starter takes without waiting for answers, for as long as it does: after a
+// pause of aheadPause the small buffer has to do again. All of them together
+// have a part of Config.MaxLarge, aheadShare, and without room the small buffer
+// stays.
+const (
+	bufferAhead = 64 << 10
+	aheadPause  = time.Second
+	aheadShare  = 8
+)
 
 // startNext lets the handler start whatever stands whole in the read buffer,
 // or will. It returns with the next request in front that somebody else has to
@@ -35,8 +43,7 @@ func (c *Conn) startNext() error {
 	for {
 		if c.br.Buffered() == 0 {
 			c.flushStarted()
-			c.setReadDeadline(time.Now().Add(c.cfg.IdleTimeout))
-			if _, err := c.br.Peek(1); err != nil {
+			if err := c.awaitRequest(); err != nil {
 				return err
 			}
 		}
@@ -44,10 +51,34 @@ func (c *Conn) startNext() error {
 			c.flushStarted()
 			return nil
 		}
-		if c.br.Buffered() > 0 && c.br.Size() < bufferAhead && c.large.tryTake(bufferAhead) {
-			c.ahead = bufferAhead
-			c.br = bufio.NewReaderSize(c.br, bufferAhead)
+		if c.br.Buffered() > 0 && c.small == nil && c.aheads.tryTake(bufferAhead) {
+			c.small = c.br
+			c.br = bufio.NewReaderSize(c.small, bufferAhead)
 		}
+	}
+}
+
+// awaitRequest blocks until the first byte of a request is there.
+func (c *Conn) awaitRequest() error {
+	if c.small != nil {
+		c.setReadDeadline(time.Now().Add(aheadPause))
+		_, err := c.br.Peek(1)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.draining.Load() {
+			return err
+		}
+		c.bufferLess()
+	}
+	c.setReadDeadline(time.Now().Add(c.cfg.IdleTimeout))
+	_, err := c.br.Peek(1)
+	return err
+}
+
+// bufferLess gives the large buffer back, which must be empty or of no use any
+// more.
+func (c *Conn) bufferLess() {
+	if c.small != nil {
+		c.br, c.small = c.small, nil
+		c.aheads.give(bufferAhead)
 	}
 }
 

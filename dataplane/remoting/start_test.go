@@ -158,39 +158,53 @@ func TestStart_pipelineAnswersEverything(t *testing.T) {
 	}
 }
 
-// A connection that ends gives back its large buffer.
-func TestStart_givesBufferBack(t *testing.T) {
+// A connection has a large buffer while its peer sends ahead, in a part of the
+// budget that takes nothing from large frames, and gives it back when it pauses,
+// and when it ends.
+func TestStart_buffersAheadForAWhile(t *testing.T) {
 	s := startHandler(t, Config{}, &collector{}, nil)
-	left := func() int {
-		s.large.mu.Lock()
-		defer s.large.mu.Unlock()
-		return s.large.left
+	left := func(b *budget) int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.left
 	}
-	before := left()
-	for range 3 {
+	wait := func(want int) {
+		for left(s.aheads) != want { // the test's own time limit ends a wait in vain
+			runtime.Gosched()
+		}
+	}
+	all := left(s.aheads)
+	var stream []byte
+	for i := range int32(20) {
+		f := wire.Request(codeStarted, make([]byte, 1000))
+		f.Opaque = i
+		stream, _ = wire.AppendFrame(stream, f)
+	}
+	for _, pauses := range []bool{true, false} {
 		conn, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var stream []byte
-		for i := range int32(20) {
-			f := wire.Request(codeStarted, make([]byte, 1000))
-			f.Opaque = i
-			stream, _ = wire.AppendFrame(stream, f)
-		}
-		if _, err := conn.Write(stream); err != nil {
-			t.Fatal(err)
-		}
 		r := bufio.NewReader(conn)
-		for range 20 {
-			readReply(t, r)
+		rounds := 1
+		if pauses {
+			rounds = 2
 		}
-		if n := left(); n != before-bufferAhead {
-			t.Errorf("%d of large are left while a peer sends ahead, want %d", n, before-bufferAhead)
+		for range rounds {
+			if _, err := conn.Write(stream); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				readReply(t, r)
+			}
+			if n := left(s.aheads); n != all-bufferAhead || left(s.large) != s.cfg.MaxLarge {
+				t.Errorf("%d of %d are left while a peer sends ahead", n, all)
+			}
+			if pauses {
+				wait(all)
+			}
 		}
 		conn.Close()
-		for left() != before { // the test's own time limit ends a wait in vain
-			runtime.Gosched()
-		}
+		wait(all)
 	}
 }

@@ -5,7 +5,7 @@
 # processor time. Ends with 1 if any failed.
 set -u
 cd "$(dirname "$0")/.."
-system='/internal/(cases|chaos|demo|interop)$|/console$|/terraform/provider$|/dataplane/proxy$'
+system='/internal/(cases|chaos|demo|interop|interop/handover)$|/console$|/terraform/provider$|/dataplane/proxy$'
 all=$(go list ./...) || exit 1
 code=0
 # shellcheck disable=SC2046

@@ -240,6 +240,32 @@ func TestLog_crashAtEveryStep(t *testing.T) {
 	}
 }
 
+// Whole units behind a torn one were written before the power cut: they must
+// not follow what is written in the torn one's place.
+func TestOpen_nothingOldFollows(t *testing.T) {
+	l, _, _ := newTimers(t)
+	for i := range int32(8) {
+		_, err := l.Append(testUnit(i))
+		must(t, err)
+	}
+	must(t, l.Sync())
+	must(t, l.Close())
+	overwrite(t, l.name(0), 2*UnitBytes, 0xFF)
+	cut, err := Open(l.cfg, 2*UnitBytes)
+	must(t, err)
+	_, err = cut.Append(testUnit(100))
+	must(t, err)
+	must(t, cut.Sync())
+	must(t, cut.Close())
+	again, err := Open(l.cfg, 0)
+	must(t, err)
+	defer again.Close()
+	got := units(t, again)
+	if len(got) != 3 || got[2].Delay != 100 {
+		t.Errorf("%d units, %+v", len(got), got)
+	}
+}
+
 // A full disk refuses the unit and keeps what there is; with room again it
 // goes on.
 func TestLog_failedStepsLeaveNoHole(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type appendOp struct {
 	req  commitlog.Request
 	s    *Store
+	q    *queue // that the append has entered
 	done Waiter // of a Submit
 }
 
@@ -45,12 +46,12 @@ func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (A
 	if err != nil {
 		return Appended{}, err
 	}
-	op := s.takeOp()
+	op := s.takeOp(q)
 	if op.req.Records, err = s.encode(op.req.Records[:0], m); err != nil {
 		s.giveOp(op)
 		return Appended{}, err
 	}
-	if err := s.run(ctx, op, q, m, 1, d); err != nil {
+	if err := s.run(ctx, op, m, 1, d); err != nil {
 		return Appended{}, err
 	}
 	a := op.appended()
@@ -67,9 +68,9 @@ func (s *Store) Submit(m *message.Message, d Durability, w Waiter) error {
 	if err != nil {
 		return err
 	}
-	op := s.takeOp()
+	op := s.takeOp(q)
 	if op.req.Records, err = s.encode(op.req.Records[:0], m); err == nil {
-		s.aim(op, q, m, 1, d)
+		s.aim(op, m, 1, d)
 		op.done, op.req.Waiter = w, op
 		err = s.clog.Submit(&op.req)
 	}
@@ -113,7 +114,7 @@ func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durabi
 	if err != nil {
 		return nil, err
 	}
-	op := s.takeOp()
+	op := s.takeOp(q)
 	op.req.Records = op.req.Records[:0]
 	total := 0
 	for i, m := range ms {
@@ -131,7 +132,7 @@ func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durabi
 			return nil, err
 		}
 	}
-	if err := s.run(ctx, op, q, ms[0], len(ms), d); err != nil {
+	if err := s.run(ctx, op, ms[0], len(ms), d); err != nil {
 		return nil, err
 	}
 	out := make([]Appended, 0, len(ms))
@@ -148,7 +149,8 @@ func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durabi
 	return out, nil
 }
 
-// admit checks what does not need the record and finds the queue.
+// admit checks what does not need the record, finds the queue and enters it;
+// giveOp leaves it. While its topic is deleted the error is ErrBusy.
 func (s *Store) admit(m *message.Message) (*queue, error) {
 	switch {
 	case s.closed.Load():
@@ -158,16 +160,23 @@ func (s *Store) admit(m *message.Message) (*queue, error) {
 	case s.diskFull.Load():
 		return nil, fmt.Errorf("used share of the disk is above %v: %w", s.cfg.DiskFullRatio, ErrDiskFull)
 	}
-	if q := s.findQueue(m.Topic, m.QueueID); q != nil {
-		return q, nil
+	q := s.findQueue(m.Topic, m.QueueID)
+	if q == nil {
+		if err := ValidName(m.Topic); err != nil {
+			return nil, fmt.Errorf("topic %w", err)
+		}
+		if (*s.batchCQ.Load())[m.Topic] {
+			return nil, fmt.Errorf("topic %s: %w", m.Topic, ErrUnsupported)
+		}
+		var err error
+		if q, err = s.makeQueue(m.Topic, m.QueueID); err != nil {
+			return nil, err
+		}
 	}
-	if err := ValidName(m.Topic); err != nil {
-		return nil, fmt.Errorf("topic %w", err)
+	if !q.gate.enter() {
+		return nil, beingDeleted(m.Topic)
 	}
-	if (*s.batchCQ.Load())[m.Topic] {
-		return nil, fmt.Errorf("topic %s: %w", m.Topic, ErrUnsupported)
-	}
-	return s.makeQueue(m.Topic, m.QueueID)
+	return q, nil
 }
 
 // encode checks a message and adds its record to dst.
@@ -191,8 +200,8 @@ func (s *Store) encode(dst []byte, m *message.Message) ([]byte, error) {
 }
 
 // aim says where the records of op go and what they wait for.
-func (s *Store) aim(op *appendOp, q *queue, m *message.Message, count int, d Durability) {
-	op.req.Count, op.req.Sequence = count, &q.seq
+func (s *Store) aim(op *appendOp, m *message.Message, count int, d Durability) {
+	op.req.Count, op.req.Sequence = count, &op.q.seq
 	if t := m.SysFlag & message.SysFlagTransaction; t == message.SysFlagPrepared || t == message.SysFlagRollback {
 		op.req.Sequence = nil // such records are in no queue
 	}
@@ -202,13 +211,15 @@ func (s *Store) aim(op *appendOp, q *queue, m *message.Message, count int, d Dur
 
 // run appends what op holds. With an error op is given back, or left to the
 // log if that still uses it.
-func (s *Store) run(ctx context.Context, op *appendOp, q *queue, m *message.Message, count int, d Durability) error {
-	s.aim(op, q, m, count, d)
+func (s *Store) run(ctx context.Context, op *appendOp, m *message.Message, count int, d Durability) error {
+	s.aim(op, m, count, d)
 	err := s.clog.Append(ctx, &op.req)
 	if err == nil {
 		return nil
 	}
-	if !op.req.Abandoned() {
+	if op.req.Abandoned() {
+		op.q.gate.leave() // it is written
+	} else {
 		s.giveOp(op)
 	}
 	return tooLarge(err)
@@ -222,14 +233,20 @@ func tooLarge(err error) error {
 	return err
 }
 
-func (s *Store) takeOp() *appendOp {
-	if op, ok := s.appends.Get().(*appendOp); ok {
-		return op
+// takeOp returns an append to a queue that was entered.
+func (s *Store) takeOp(q *queue) *appendOp {
+	op, ok := s.appends.Get().(*appendOp)
+	if !ok {
+		op = &appendOp{s: s}
 	}
-	return &appendOp{s: s}
+	op.q = q
+	return op
 }
 
+// giveOp ends an append: it is written, or never will be.
 func (s *Store) giveOp(op *appendOp) {
+	op.q.gate.leave()
+	op.q = nil
 	if cap(op.req.Records) <= maxKeptAppend {
 		op.req.Sequence, op.done = nil, nil
 		s.appends.Put(op)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) maintainLoop(ctx context.Context) error {
 		case <-progress.C:
 			err = s.saveProgress(s.dispatched.Load()-s.reach.end > s.maxUnsynced())
 		case <-sync.C:
-			err = s.saveProgress(true)
+			err = errors.Join(s.saveProgress(true), s.deleted.freshen())
 		case <-retention.C:
 			err = s.retain()
 		}

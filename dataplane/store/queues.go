@@ -49,6 +49,7 @@ type queue struct {
 	touched atomic.Bool
 	log     *queuelog.Queue
 	seq     commitlog.Sequence
+	gate    gate // of appends
 
 	building  atomic.Bool // log is being built anew
 	low       int64       // first offset that is told meanwhile; written before building
@@ -169,7 +170,8 @@ func (s *Store) findQueue(topic string, id int32) *queue {
 	return s.queues[topic].find(id)
 }
 
-// makeQueue returns a queue, empty if it is new.
+// makeQueue returns a queue, empty if it is new. While its topic is deleted
+// the error is ErrBusy.
 func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
 	if q := s.findQueue(topic, id); q != nil {
 		return q, nil
@@ -179,12 +181,13 @@ func (s *Store) makeQueue(topic string, id int32) (*queue, error) {
 	if q := s.queues[topic].find(id); q != nil {
 		return q, nil
 	}
-	return s.openQueueLocked(topic, id)
-}
-
-// openQueueLocked loads a queue into the table.
-func (s *Store) openQueueLocked(topic string, id int32) (*queue, error) {
+	if s.deleting[topic] != nil {
+		return nil, beingDeleted(topic)
+	}
 	log, err := s.layout.Open(topic, id)
+	if err == nil && log.End() > 0 && s.deleted.has([]byte(topic), log.End()-1) {
+		err = log.Reset() // its files could not be deleted with the topic
+	}
 	if err != nil {
 		return nil, err
 	}

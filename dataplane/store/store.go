@@ -53,6 +53,7 @@ type Store struct {
 	queuesMu sync.RWMutex
 	queues   map[string]topicQueues
 	batches  map[batchKey]*queuelog.Batch
+	deleting map[string]chan struct{} // topics whose deletion is under way; closed when it is over
 	layout   queueLayout
 	touched  touchedQueues
 
@@ -69,7 +70,7 @@ type Store struct {
 	rebuilding atomic.Pointer[recovery]
 	suspects   chan *queue // damaged, for rebuildLoop
 	syncMu     sync.Mutex  // held while queues are synced and noted, and while one is emptied; in front of dispatchMu
-	dispatchMu sync.Mutex  // held while records are dispatched, and while queues that were built take their place
+	dispatchMu sync.Mutex  // held while records are dispatched, and while queues take their place or leave it; in front of queuesMu
 	index      index
 	terms      *replica.Terms
 	metrics    metrics
@@ -103,7 +104,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 
 // newStore returns a store that is still to be opened.
 func newStore(cfg Config, deps Deps) *Store {
-	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}, deleting: map[string]chan struct{}{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

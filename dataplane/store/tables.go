@@ -8,8 +8,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluicemq/sluice/dataplane/queuelog"
 )
 
 const (
@@ -146,6 +144,7 @@ func (s *Store) loadTables() error {
 		return err
 	}
 	s.deleted.save = func(m map[string]int64) error { return s.saveTable(deletedFile, m) }
+	s.deleted.file = maps.Clone(notNil(deleted))
 	s.deleted.m.Store(&deleted)
 	return nil
 }
@@ -213,33 +212,6 @@ func (s *Store) PutTopic(c TopicConfig) error {
 	return err
 }
 
-// DeleteTopic removes a topic and its queues. Its records stay in the commit
-// log until they expire, but never come back into a queue, also when a topic
-// of that name is made again. Deleting what is not there is no error.
-func (s *Store) DeleteTopic(name string) error {
-	if err := s.usable(name); err != nil {
-		return fmt.Errorf("topic %w", err)
-	}
-	s.queuesMu.Lock()
-	queues := s.queues[name]
-	delete(s.queues, name)
-	logs := make([]*queuelog.Queue, len(queues))
-	for i, e := range queues {
-		logs[i] = e.q.log
-	}
-	s.queuesMu.Unlock()
-	if err := s.deleted.add(name, s.clog.Written()); err != nil {
-		return err
-	}
-	if err := s.topics.change(name, nil); err != nil {
-		return err
-	}
-	if err := errors.Join(s.layout.Remove(name, logs), s.removeBatches(name)); err != nil {
-		return fmt.Errorf("delete topic %s: %w", name, err)
-	}
-	return nil
-}
-
 // Group returns a group's configuration. Its attributes must not be changed.
 func (s *Store) Group(name string) (GroupConfig, bool) { return s.groups.get(name) }
 
@@ -274,69 +246,4 @@ func (s *Store) usable(name string) error {
 		return ErrClosed
 	}
 	return ValidName(name)
-}
-
-// deletedTopics remembers up to which commit log offset records of a deleted
-// topic are to be ignored.
-type deletedTopics struct {
-	mu   sync.Mutex
-	m    atomic.Pointer[map[string]int64] // never changed in place
-	save func(map[string]int64) error
-}
-
-func (d *deletedTopics) has(topic []byte, off int64) bool {
-	m := *d.m.Load()
-	if len(m) == 0 {
-		return false
-	}
-	end, ok := m[string(topic)]
-	return ok && off < end
-}
-
-// add is durable before it returns.
-func (d *deletedTopics) add(topic string, end int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if end == 0 {
-		return nil
-	}
-	m := maps.Clone(*d.m.Load())
-	m[topic] = end
-	if err := d.save(m); err != nil {
-		return err
-	}
-	d.m.Store(&m)
-	return nil
-}
-
-// clamp lowers marks behind the end of the log, durably: what a crash took
-// away will be written anew, by other topics of the same name.
-func (d *deletedTopics) clamp(logEnd int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := maps.Clone(*d.m.Load())
-	changed := false
-	for topic, end := range m {
-		if end > logEnd {
-			m[topic], changed = logEnd, true
-		}
-	}
-	if !changed {
-		return nil
-	}
-	if err := d.save(m); err != nil {
-		return err
-	}
-	d.m.Store(&m)
-	return nil
-}
-
-// forget drops what no record of the log needs any more. The file follows with
-// the next add.
-func (d *deletedTopics) forget(logMin int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := maps.Clone(*d.m.Load())
-	maps.DeleteFunc(m, func(_ string, end int64) bool { return end <= logMin })
-	d.m.Store(&m)
 }

@@ -311,6 +311,8 @@ func (d *directory) writeFull() error {
 	return d.writeFrame(d.time)
 }
 
+// writeFrame writes what was put. After an error that is kept, and the next
+// frame has it, at the same place.
 func (d *directory) writeFrame(time int64) error {
 	b := binary.BigEndian.AppendUint64([]byte(frameMagic), d.sequence+1)
 	b = binary.BigEndian.AppendUint64(b, uint64(time))
@@ -335,6 +337,11 @@ func (d *directory) commit(time int64) error {
 	if err := d.writeFrame(time); err != nil {
 		return err
 	}
+	return d.sync()
+}
+
+// sync makes the frames that were written durable.
+func (d *directory) sync() error {
 	if cap(d.buf) > 2*framePayload {
 		d.buf = nil
 	}

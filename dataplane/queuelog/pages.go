@@ -220,6 +220,11 @@ func (l *Pages) Sync(queues []*Queue, storeTime int64) error {
 	if err := l.Flush(queues); err != nil {
 		return err
 	}
+	// What a commit could not write goes first, or it would grow each time. The
+	// pages that it names were synced by then.
+	if err := l.dir.writeFull(); err != nil {
+		return err
+	}
 	// Noted first: whatever an entry names was written before the files are
 	// synced, and the frame is written after that.
 	written := make([]int64, len(queues))
@@ -237,8 +242,9 @@ func (l *Pages) Sync(queues []*Queue, storeTime int64) error {
 }
 
 // commit makes pages and then the directory durable, and frees the pages that
-// it does not name any more. After an error of a sync it is not known what is
-// on the disk: then nothing is noted until the store is opened again.
+// it does not name any more. When the directory cannot be written, on a full
+// disk for example, the next commit may. After an error of a sync it is not
+// known what is on the disk: nothing is noted until the store is opened again.
 func (l *Pages) commit(storeTime int64) error {
 	if l.failed != nil {
 		return l.failed
@@ -248,7 +254,10 @@ func (l *Pages) commit(storeTime int64) error {
 	}
 	err := l.syncFiles()
 	if err == nil {
-		err = l.dir.commit(max(storeTime, l.dir.time))
+		if err := l.dir.writeFrame(max(storeTime, l.dir.time)); err != nil {
+			return err
+		}
+		err = l.dir.sync()
 	}
 	if err != nil {
 		l.failed = fmt.Errorf("queues in %s cannot be made durable until the store is opened again: %w", l.root, err)

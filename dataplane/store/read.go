@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -238,6 +239,12 @@ func (s *Store) fetch(q *queue, bufs *readBuffers) (lost bool, err error) {
 				lost = true
 				continue
 			}
+			if q != nil && string(f.Topic) != q.topic && !lightQueue(q, &f) {
+				// Entries have no checksum: this one is damaged.
+				s.suspect(q, bufs.places[first+i])
+				lost = true
+				continue
+			}
 			if len(bufs.places) > 0 && (f.QueueOffset != bufs.places[first+i] || f.QueueID != q.id) {
 				s.mend(q, rec, &f, bufs.places[first+i])
 			}
@@ -245,6 +252,20 @@ func (s *Store) fetch(q *queue, bufs *readBuffers) (lost bool, err error) {
 		}
 	})
 	return lost, err
+}
+
+// lightQueue tells whether a record of another topic says that it is in this
+// queue, too.
+func lightQueue(q *queue, f *message.Fields) bool {
+	names, _ := message.FindProperty(f.Properties, message.KeyMultiDispatch)
+	for len(names) > 0 {
+		name, rest, _ := bytes.Cut(names, []byte(","))
+		if string(name) == q.topic {
+			return true
+		}
+		names = rest
+	}
+	return false
 }
 
 // mend gives a record in the memory of a read the place that its entry has in

@@ -18,6 +18,12 @@ type Sequence struct{ next atomic.Int64 }
 // Set gives the next value; only while no append with this sequence is under way.
 func (s *Sequence) Set(next int64) { s.next.Store(next) }
 
+// Raise makes the next value at least min.
+func (s *Sequence) Raise(min int64) {
+	for next := s.next.Load(); next < min && !s.next.CompareAndSwap(next, min); next = s.next.Load() {
+	}
+}
+
 // Next returns the value that the next message will get.
 func (s *Sequence) Next() int64 { return s.next.Load() }
 

@@ -288,3 +288,32 @@ func TestDeleteTopic_filesThatStay(t *testing.T) {
 		t.Errorf("%v, the new message was told to be at %d", got, a.QueueOffset)
 	}
 }
+
+// A message whose place in the queue is another's is counted, and those behind
+// it get places of their own.
+func TestDispatch_placeTaken(t *testing.T) {
+	s, err := Open(testConfig(), Deps{FS: vfs.NewMem(nil)})
+	mustDo(t, err)
+	defer s.Close()
+	add := func() int64 {
+		t.Helper()
+		a, err := s.Append(ctx, msg("T", 0, "m"), DurabilityAsync)
+		mustDo(t, err)
+		mustDo(t, s.dispatch(ctx, s.visible()))
+		return a.QueueOffset
+	}
+	for range 5 {
+		add()
+	}
+	s.findQueue("T", 0).seq.Set(2)
+	add()
+	if n := s.Metrics().UnplacedRecords; n != 1 {
+		t.Errorf("%d records are counted, want 1", n)
+	}
+	if at := add(); at != 5 {
+		t.Errorf("the next message got offset %d, want 5", at)
+	}
+	if n := s.Metrics().UnplacedRecords; n != 1 {
+		t.Errorf("%d records are counted after that, want 1", n)
+	}
+}

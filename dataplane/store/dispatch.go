@@ -45,22 +45,26 @@ func (s *Store) visible() int64 {
 	return s.clog.Settled()
 }
 
-// dispatchLoop is the dispatcher. It ends with ctx.
+// dispatchLoop is the dispatcher. What fails is tried again each QueueFlush,
+// from where it stopped. It ends with ctx.
 func (s *Store) dispatchLoop(ctx context.Context) error {
-	if err := s.catchUpFolds(ctx); err != nil {
-		return err
-	}
 	flush := time.NewTicker(s.cfg.QueueFlush)
 	defer flush.Stop()
 	d := &dispatcher{s: s, scan: s.clog.Scan(0, 0)}
 	for {
-		if err := d.dispatch(ctx, s.visible()); err != nil {
-			return err
+		err := s.catchUpFolds(ctx)
+		if err == nil {
+			err = d.dispatch(ctx, s.visible())
+		}
+		wake := s.wake
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("new messages cannot be made readable, which is tried again", "in", s.cfg.QueueFlush, "from", s.dispatched.Load(), "err", err)
+			wake = nil // not with each append
 		}
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), d.flush())
-		case <-s.wake:
+		case <-wake:
 		case <-flush.C:
 			if d.units < s.flushUnits() {
 				break
@@ -178,6 +182,11 @@ func (d *dispatcher) dispatch(ctx context.Context, to int64) error {
 				d.dirty = append(d.dirty, q)
 			}
 			s.reportOutcome(q, off, f.QueueOffset, outcome)
+			if outcome == queuelog.Repeated {
+				if err := s.placeTaken(q, off, f.QueueOffset); err != nil {
+					return err
+				}
+			}
 		}
 		next, err := s.enqueueBatch(off, f)
 		if err != nil {
@@ -271,4 +280,18 @@ func (s *Store) reportOutcome(q *queue, off, index int64, outcome queuelog.Outco
 	case queuelog.Rejected:
 		s.log.Error("record with an impossible queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "physical", off)
 	}
+}
+
+// placeTaken reports a record whose place in the queue is another's. That must
+// not be; if it is, at least the next message gets a place of its own.
+func (s *Store) placeTaken(q *queue, off, index int64) error {
+	u, ok, err := q.log.At(index)
+	if err != nil && !errors.Is(err, queuelog.ErrDamaged) || ok && u.Offset == off {
+		return err // in doubt, or it was added before what failed
+	}
+	_, next := q.log.Range()
+	q.seq.Raise(next)
+	s.metrics.unplaced.Add(1)
+	s.log.Error("the place of a record is taken, it is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "next", next, "physical", off, "taken_by", u.Offset)
+	return nil
 }

@@ -40,6 +40,8 @@ type Metrics struct {
 	WaitingBytes      int   // their records
 	UnsyncedBytes     int64 // written and not yet synced
 	UndispatchedBytes int64 // written and not yet in queues
+
+	UnplacedRecords uint64 // stored, but in no queue since another record had their place: a defect
 }
 
 // Metrics returns the store's counters. Each is exact; together they are not of
@@ -53,12 +55,16 @@ func (s *Store) Metrics() Metrics {
 	flushed, dispatched := s.clog.Flushed(), s.dispatched.Load()
 	written := s.clog.Written()
 	m.UnsyncedBytes, m.UndispatchedBytes = written-flushed, written-dispatched
+	m.UnplacedRecords = s.metrics.unplaced.Load()
 	m.WaitingAppends, m.WaitingBytes = s.clog.Waiting()
 	return m
 }
 
 // metrics are the counters that work adds to; it is the commit log's observer.
-type metrics struct{ append, write, sync, dispatch, read work }
+type metrics struct {
+	append, write, sync, dispatch, read work
+	unplaced                            atomic.Uint64
+}
 
 // Appended implements commitlog.Observer.
 func (m *metrics) Appended(took time.Duration, bytes int) { m.append.observe(took, int64(bytes)) }

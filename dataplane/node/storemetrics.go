@@ -28,6 +28,10 @@ var (
 	readBytes       = describe("sluice_store_read_bytes", "Records that one read of a queue returned.")
 	unsynced        = describe("sluice_store_unsynced_bytes", "Written to the commit log and not yet synced.")
 	undispatched    = describe("sluice_store_undispatched_bytes", "Written to the commit log and not yet in queues.")
+	damagedParts    = describe("sluice_store_damaged_parts", "Places of the commit log that are damaged and were passed over.")
+	buildingQueues  = describe("sluice_store_building_queues", "Consume queues that are being built anew; their reads are refused.")
+	clockDoubted    = describe("sluice_store_clock_doubted", "1 while nothing is deleted by age, since the clock jumped far ahead.")
+	unplaced        = describe("sluice_store_unplaced_records_total", "Records that are in no queue since another one has their place. It is a defect when this is not 0.")
 	waitingAppends  = describe("sluice_store_waiting_appends", "Messages and batches that wait to be written.")
 	waitingBytes    = describe("sluice_store_waiting_bytes", "Their records.")
 	diskReads       = describe("sluice_process_disk_read_bytes_total", "Bytes that the process had to fetch from a disk: what the page cache did not hold.")
@@ -60,11 +64,15 @@ func (m storeMetrics) Collect(ch chan<- prometheus.Metric) {
 	}{
 		{unsynced, float64(all.UnsyncedBytes)},
 		{undispatched, float64(all.UndispatchedBytes)},
+		{damagedParts, float64(all.DamagedParts)},
+		{buildingQueues, float64(all.BuildingQueues)},
+		{clockDoubted, map[bool]float64{true: 1}[all.ClockDoubted]},
 		{waitingAppends, float64(all.WaitingAppends)},
 		{waitingBytes, float64(all.WaitingBytes)},
 	} {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value)
 	}
+	ch <- prometheus.MustNewConstMetric(unplaced, prometheus.CounterValue, float64(all.UnplacedRecords))
 	if n, ok := diskRead(); ok {
 		ch <- prometheus.MustNewConstMetric(diskReads, prometheus.CounterValue, n)
 	}

@@ -42,6 +42,7 @@ func TestStoreMetrics_areTheStoresOwn(t *testing.T) {
 		"sluice_broker_append_bytes": {3, 3 * float64(size)}, "sluice_store_write_bytes": {3, 3 * float64(size)}, "sluice_store_sync_bytes": {3, 3 * float64(size)},
 		"sluice_store_dispatch_bytes": {}, "sluice_store_read_bytes": {},
 		"sluice_store_unsynced_bytes": {0, 0}, "sluice_store_undispatched_bytes": {0, 3 * float64(size)}, "sluice_store_waiting_appends": {}, "sluice_store_waiting_bytes": {},
+		"sluice_store_damaged_parts": {}, "sluice_store_building_queues": {}, "sluice_store_clock_doubted": {}, "sluice_store_unplaced_records_total": {},
 	}
 	for _, f := range families {
 		w, ok := want[f.GetName()]

@@ -141,6 +141,7 @@ func (s *Store) scan(ctx context.Context, sc *commitlog.Scanner, visit func(off 
 			if at, ok := s.clog.Resync(off, s.clog.Written()); ok {
 				next = at
 			}
+			s.metrics.holes.add(off)
 			s.log.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)
 			sc.Skip(next)
 		default:

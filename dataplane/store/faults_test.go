@@ -140,3 +140,39 @@ func TestRead_entryOfAnotherTopic(t *testing.T) {
 		t.Errorf("built anew: %v", got)
 	}
 }
+
+// What is wrong and goes on is shown.
+func TestMetrics_whatIsWrong(t *testing.T) {
+	disk := vfs.NewMem(nil)
+	now := newClock()
+	s, err := Open(testConfig(), Deps{FS: disk, Now: now.Now})
+	mustDo(t, err)
+	defer s.Close()
+	var all []Appended
+	for i := range 3 {
+		a, err := s.Append(ctx, msg("T", 0, fmt.Sprint("m", i)), DurabilitySync)
+		mustDo(t, err)
+		all = append(all, a)
+	}
+	mustDo(t, s.retain())
+	if m := s.Metrics(); m.DamagedParts != 0 || m.ClockDoubted {
+		t.Errorf("nothing is wrong yet: %+v", m)
+	}
+	f, err := disk.Open("/store/commitlog/00000000000000000000")
+	mustDo(t, err)
+	_, err = f.WriteAt([]byte("?"), all[1].PhysicalOffset+4) // its magic
+	mustDo(t, err)
+	mustDo(t, f.Close())
+	mustDo(t, s.dispatch(ctx, s.visible()))
+	mustDo(t, s.indexTo(ctx, s.visible())) // comes by the same place
+	now.Add(2 * maxClockStep)
+	mustDo(t, s.retain())
+	if m := s.Metrics(); m.DamagedParts != 1 || !m.ClockDoubted {
+		t.Errorf("%d damaged parts, want 1; the clock is doubted: %v", m.DamagedParts, m.ClockDoubted)
+	}
+	now.Add(-2 * maxClockStep)
+	mustDo(t, s.retain())
+	if s.Metrics().ClockDoubted {
+		t.Error("the clock is doubted when it was set right")
+	}
+}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"maps"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -41,6 +43,10 @@ type Metrics struct {
 	UnsyncedBytes     int64 // written and not yet synced
 	UndispatchedBytes int64 // written and not yet in queues
 
+	DamagedParts   int  // places of the commit log that were passed over, as far as they are still in it
+	BuildingQueues int  // consume queues that are being built anew; their reads are refused
+	ClockDoubted   bool // nothing is deleted by age, since the clock jumped far ahead
+
 	UnplacedRecords uint64 // stored, but in no queue since another record had their place: a defect
 }
 
@@ -55,6 +61,12 @@ func (s *Store) Metrics() Metrics {
 	flushed, dispatched := s.clog.Flushed(), s.dispatched.Load()
 	written := s.clog.Written()
 	m.UnsyncedBytes, m.UndispatchedBytes = written-flushed, written-dispatched
+	first, _ := s.clog.Range()
+	m.DamagedParts = s.metrics.holes.count(first)
+	if r := s.rebuilding.Load(); r != nil {
+		m.BuildingQueues = r.building
+	}
+	m.ClockDoubted = s.metrics.doubted.Load()
 	m.UnplacedRecords = s.metrics.unplaced.Load()
 	m.WaitingAppends, m.WaitingBytes = s.clog.Waiting()
 	return m
@@ -64,6 +76,32 @@ func (s *Store) Metrics() Metrics {
 type metrics struct {
 	append, write, sync, dispatch, read work
 	unplaced                            atomic.Uint64
+	doubted                             atomic.Bool
+	holes                               holes
+}
+
+// holes are the damaged places of the commit log by the offset where they
+// begin. Several readers come by the same ones.
+type holes struct {
+	mu sync.Mutex
+	at map[int64]bool
+}
+
+func (h *holes) add(off int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.at == nil {
+		h.at = map[int64]bool{}
+	}
+	h.at[off] = true
+}
+
+// count forgets those that went with their file.
+func (h *holes) count(logMin int64) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.at, func(off int64, _ bool) bool { return off < logMin })
+	return len(h.at)
 }
 
 // Appended implements commitlog.Observer.

@@ -58,6 +58,7 @@ func (r *recovery) rebuildQueues(states []queuelog.State, end int64) error {
 	}
 	if len(behind.rebuild) > 0 {
 		s.log.Warn("consume queues are built anew behind the start", "queues", len(behind.rebuild), "from", r.logMin, "to", end)
+		behind.building = len(behind.rebuild)
 		s.rebuilding.Store(behind)
 	}
 	if len(r.rebuild) == 0 {
@@ -152,7 +153,7 @@ func (s *Store) beginRebuild(q *queue) error {
 	first, _ := s.clog.Range()
 	q.low, _ = q.log.Range()
 	q.building.Store(true)
-	r := &recovery{s: s, rebuild: map[*queue]bool{q: true}, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1}
+	r := &recovery{s: s, rebuild: map[*queue]bool{q: true}, building: 1, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1}
 	s.rebuilding.Store(r)
 	err := q.log.Reset()
 	r.tried = err != nil

@@ -228,14 +228,17 @@ func TestOpen_queueToBeBuiltThatTheScanMet(t *testing.T) {
 	s, err = Open(cfg, Deps{FS: crashed})
 	mustDo(t, err)
 	defer s.Close()
-	if !s.findQueue("A", 0).building.Load() {
-		t.Fatal("the queue is not being built")
+	if !s.findQueue("A", 0).building.Load() || s.Metrics().BuildingQueues != 1 {
+		t.Fatalf("the queue is not being built, %d are", s.Metrics().BuildingQueues)
 	}
 	if a := add(s, "new"); a.QueueOffset != 205 {
 		t.Errorf("the next message got offset %d, want 205", a.QueueOffset)
 	}
 	mustDo(t, s.finishRebuild(ctx))
 	mustDo(t, s.dispatch(ctx, s.visible()))
+	if n := s.Metrics().BuildingQueues; n != 0 {
+		t.Errorf("%d queues are being built when it is over", n)
+	}
 	if got := bodies(t, s, "A", 0); len(got) != 206 || got[204] != "late4" || got[205] != "new" {
 		t.Errorf("%d messages", len(got))
 	}

@@ -22,6 +22,7 @@ type recovery struct {
 	seen    map[*queue]int64 // behind the last offset of the scan, of each queue in it
 
 	rebuildBatch map[batchKey]bool // batch consume queues that are built anew
+	building     int               // queues in rebuild; set once, for the metrics
 	tried        bool              // finishRebuild has begun; owned by whoever calls it
 
 	newest    *queue // the one with the newest record when it was loaded, nil for none
@@ -102,6 +103,9 @@ func (s *Store) recover(clean bool) error {
 	}
 	if err := s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(r.logMin) }); err != nil {
 		return err
+	}
+	for _, d := range got.Damaged {
+		s.metrics.holes.add(d.From)
 	}
 	if got.Cut || len(got.Damaged) > 0 || !clean {
 		s.log.Warn("store was repaired", "clean", clean, "from", r.from, "end", got.End,

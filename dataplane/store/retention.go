@@ -35,7 +35,9 @@ func (s *Store) retain() error {
 	limit := min(s.dispatched.Load(), s.foldsFrom.Load()) // what nobody has seen yet must stay
 	n := 0
 	var err error
-	if s.clock.believe(s, now) && (len(s.cfg.DeleteHours) == 0 || slices.Contains(s.cfg.DeleteHours, now.Hour())) {
+	believed := s.clock.believe(s, now)
+	s.metrics.doubted.Store(!believed)
+	if believed && (len(s.cfg.DeleteHours) == 0 || slices.Contains(s.cfg.DeleteHours, now.Hour())) {
 		n, err = s.clog.Expire(now.Add(-s.cfg.Retention), limit, maxExpired)
 	}
 	for err == nil && s.cfg.RetentionBytes > 0 && s.logBytes() > s.cfg.RetentionBytes {

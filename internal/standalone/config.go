@@ -76,7 +76,7 @@ func Default() *Config {
 	return &Config{
 		Data: "./var", HTTP: "127.0.0.1:8080", Admin: "127.0.0.1:8090", NameSrv: "127.0.0.1:9876", Broker: "127.0.0.1:10911", GRPC: "127.0.0.1:8081",
 		Redis: "embedded", TLSMode: node.TLSPermissive,
-		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, QueueLayout: "compatible", Retention: 72 * time.Hour, RetentionCheck: time.Minute, Flush: "async",
+		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, QueueLayout: "compatible", Retention: 72 * time.Hour, RetentionCheck: 10 * time.Second, Flush: "async",
 		TransactionFirstCheck: 6 * time.Second, TransactionCheckInterval: 10 * time.Second, TransactionCheckMax: 15, PopMaxInFlight: 10_000,
 		CollectInterval: 10 * time.Second, MailsPerHour: 10_000, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
 	}

@@ -32,11 +32,19 @@ func serverCommands() []*cobra.Command {
 func configured(cmd *cobra.Command) func() (*standalone.Config, error) {
 	defaults := standalone.Default()
 	flags := map[string]*string{}
+	var more strings.Builder
 	for _, s := range defaults.Settings() {
 		if s.Flag != "" {
 			flags[s.Path] = cmd.Flags().String(s.Flag, s.Default(), s.Usage+" ["+s.Env()+"]")
+			continue
 		}
+		fmt.Fprintf(&more, "  %-28s %s [%s]", s.Path, s.Usage, s.Env())
+		if d := s.Default(); d != "" {
+			fmt.Fprintf(&more, " (default %s)", d)
+		}
+		more.WriteByte('\n')
 	}
+	cmd.SetUsageTemplate(cmd.UsageTemplate() + "\nSettings without a flag, by their key in the --config file [and in the environment]:\n" + more.String())
 	file := cmd.Flags().String("config", "", "YAML file with settings")
 	return func() (*standalone.Config, error) {
 		c := standalone.Default()

@@ -118,42 +118,42 @@ func (c *Config) Validate() error {
 		bad("dir", `""`, "must name a folder")
 	}
 	if c.MaxMessageBytes < 1 || c.MaxMessageBytes > 1<<30 {
-		bad("maxMessageBytes", c.MaxMessageBytes, "must be 1 to 1073741824")
+		bad("max_message_bytes", c.MaxMessageBytes, "must be 1 to 1073741824")
 	}
 	if c.SegmentBytes < 4096 || c.SegmentBytes > 1<<31-1 {
-		bad("segmentBytes", c.SegmentBytes, "must be 4096 to 2147483647")
+		bad("segment_bytes", c.SegmentBytes, "must be 4096 to 2147483647")
 	}
 	if c.QueueSegmentBytes < 20 || c.QueueSegmentBytes > 1<<31-20 {
-		bad("queueSegmentBytes", c.QueueSegmentBytes, "must be 20 to 2147483628")
+		bad("queue_segment_bytes", c.QueueSegmentBytes, "must be 20 to 2147483628")
 	}
 	if c.IndexSlots < 1 || c.IndexEntries < 2 || 40+4*int64(c.IndexSlots)+20*int64(c.IndexEntries) > 1<<31-1 {
-		bad("indexEntries", c.IndexEntries, fmt.Sprintf("a key index file with indexSlots (%d) must have at least 1 slot and 2 entries, and fit into 2147483647 bytes", c.IndexSlots))
+		bad("index_entries", c.IndexEntries, fmt.Sprintf("a key index file with index_slots (%d) must have at least 1 slot and 2 entries, and fit into 2147483647 bytes", c.IndexSlots))
 	}
 	if c.QueueLayout > LayoutCompact {
-		bad("queueLayout", c.QueueLayout, "must be compatible or compact")
+		bad("queue_layout", c.QueueLayout, "must be compatible or compact")
 	}
 	if c.Flush > FlushQuorum {
 		bad("flush", c.Flush, "unknown mode")
 	}
 	for name, d := range map[string]time.Duration{
-		"flushInterval": c.FlushInterval, "queueFlush": c.QueueFlush, "checkpoint": c.Checkpoint,
-		"retention": c.Retention, "retentionCheck": c.RetentionCheck,
+		"flush_interval": c.FlushInterval, "queue_flush": c.QueueFlush, "checkpoint": c.Checkpoint,
+		"retention": c.Retention, "retention_check": c.RetentionCheck,
 	} {
 		if d <= 0 {
 			bad(name, d, "must be positive")
 		}
 	}
 	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
-		bad("retentionBytes", c.RetentionBytes, fmt.Sprintf("must be 0 for no limit or at least two commit log files (%d)", 2*c.SegmentBytes))
+		bad("retention_bytes", c.RetentionBytes, fmt.Sprintf("must be 0 for no limit or at least two commit log files (%d)", 2*c.SegmentBytes))
 	}
 	for _, hour := range c.DeleteHours {
 		if hour < 0 || hour > 23 {
-			bad("deleteHours", c.DeleteHours, "must be hours of the day, 0 to 23")
+			bad("delete_hours", c.DeleteHours, "must be hours of the day, 0 to 23")
 			break
 		}
 	}
 	if c.DiskFullRatio <= 0 || c.DiskFullRatio > 1 || c.DiskCleanRatio <= 0 || c.DiskCleanRatio > c.DiskFullRatio {
-		bad("diskFullRatio", c.DiskFullRatio, fmt.Sprintf("0 < diskCleanRatio (%v) <= diskFullRatio <= 1", c.DiskCleanRatio))
+		bad("disk_full_ratio", c.DiskFullRatio, fmt.Sprintf("0 < disk_clean_ratio (%v) <= disk_full_ratio <= 1", c.DiskCleanRatio))
 	}
 	return errors.Join(errs...)
 }

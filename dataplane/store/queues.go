@@ -154,7 +154,7 @@ func (s *Store) checkLayout() error {
 	if err != nil || found == s.cfg.QueueLayout {
 		return err
 	}
-	return fmt.Errorf("store.queueLayout is %s, but the queues have the %s layout: set it to %s, or stop the server and run \"sluice store convert --to %s %s\": %w",
+	return fmt.Errorf("store.queue_layout is %s, but the queues have the %s layout: set it to %s, or stop the server and run \"sluice store convert --to %s %s\": %w",
 		s.cfg.QueueLayout, found, found, s.cfg.QueueLayout, s.cfg.Dir, ErrQueueLayout)
 }
 

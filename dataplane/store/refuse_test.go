@@ -66,8 +66,8 @@ func TestOpen_refuses(t *testing.T) {
 		"written by a newer version": {newer, ErrNewerVersion, "format 2, this program knows formats up to 1", func(disk *vfs.Mem) error {
 			return disk.Remove("/store/config/" + formatFile)
 		}},
-		"other commit log files": {func(_ *vfs.Mem, cfg *Config, _ *vfs.Faults) error { cfg.SegmentBytes *= 2; return nil }, ErrSizes, "store.segmentBytes is 32768, but the store was made with 16384: set it back", nil},
-		"other queue files":      {func(_ *vfs.Mem, cfg *Config, _ *vfs.Faults) error { cfg.QueueSegmentBytes *= 2; return nil }, ErrSizes, "store.queueSegmentBytes is 2400, but the store was made with 1200", nil},
+		"other commit log files": {func(_ *vfs.Mem, cfg *Config, _ *vfs.Faults) error { cfg.SegmentBytes *= 2; return nil }, ErrSizes, "store.segment_bytes is 32768, but the store was made with 16384: set it back", nil},
+		"other queue files":      {func(_ *vfs.Mem, cfg *Config, _ *vfs.Faults) error { cfg.QueueSegmentBytes *= 2; return nil }, ErrSizes, "store.queue_segment_bytes is 2400, but the store was made with 1200", nil},
 		"read-only disk":         {all(vfs.ErrReadOnly), ErrReadOnly, "read-only file system", nil},
 		"no more open files":     {all(vfs.ErrTooManyFiles), ErrTooManyFiles, "too many open files", nil},
 		"open already": {func(disk *vfs.Mem, cfg *Config, _ *vfs.Faults) error {

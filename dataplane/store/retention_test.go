@@ -324,7 +324,7 @@ func TestConfig_retentionIsChecked(t *testing.T) {
 	c := testConfig()
 	c.RetentionBytes, c.DeleteHours = c.SegmentBytes, []int{4, 24}
 	err := c.Validate()
-	for _, part := range []string{"store.retentionBytes is 16384: must be 0 for no limit or at least two commit log files (32768)", "store.deleteHours is [4 24]: must be hours of the day, 0 to 23"} {
+	for _, part := range []string{"store.retention_bytes is 16384: must be 0 for no limit or at least two commit log files (32768)", "store.delete_hours is [4 24]: must be hours of the day, 0 to 23"} {
 		if err == nil || !slices.Contains(strings.Split(err.Error(), "\n"), part) {
 			t.Errorf("%v misses %q", err, part)
 		}

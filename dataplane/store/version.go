@@ -83,7 +83,7 @@ func (s *Store) checkFormat() error {
 	for _, size := range []struct {
 		name    string
 		is, was int64
-	}{{"segmentBytes", s.cfg.SegmentBytes, was.SegmentBytes}, {"queueSegmentBytes", s.cfg.QueueSegmentBytes, was.QueueSegmentBytes}} {
+	}{{"segment_bytes", s.cfg.SegmentBytes, was.SegmentBytes}, {"queue_segment_bytes", s.cfg.QueueSegmentBytes, was.QueueSegmentBytes}} {
 		if size.is == size.was {
 			continue
 		}

@@ -307,9 +307,6 @@ func (c *Config) validate() error {
 	if _, err := store.ParseFlushMode(c.Flush); err != nil {
 		bad("store.flush", "%q is not async, sync or quorum", c.Flush)
 	}
-	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
-		bad("store.retention_bytes", "%d is neither 0 nor at least two commit log files (%d)", c.RetentionBytes, 2*c.SegmentBytes)
-	}
 	if _, err := c.deleteHours(); err != nil {
 		bad("store.delete_hours", "%w", err)
 	}
@@ -331,15 +328,29 @@ func (c *Config) validate() error {
 	if !strings.HasPrefix(c.Mail, "file:") && !strings.HasPrefix(c.Mail, "smtp://") {
 		bad("mail", "must begin with file: or smtp://")
 	}
+	st, _ := c.store() // what does not parse was told above
+	st.Dir = c.Data    // a part of it, once it serves
+	errs = append(errs, st.Validate())
 	for path, n := range map[string]int64{
-		"store.segment_bytes": c.SegmentBytes, "store.queue_segment_bytes": c.QueueSegmentBytes, "pop.max_in_flight": c.PopMaxInFlight,
-		"store.retention": int64(c.Retention), "store.retention_check": int64(c.RetentionCheck), "usage.collect_interval": int64(c.CollectInterval), "mails_per_hour": c.MailsPerHour,
+		"pop.max_in_flight": c.PopMaxInFlight, "usage.collect_interval": int64(c.CollectInterval), "mails_per_hour": c.MailsPerHour,
 	} {
 		if n <= 0 {
 			bad(path, "must be positive")
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// store is the broker's store as it is set, without its folder.
+func (c *Config) store() (store.Config, error) {
+	st := store.DefaultConfig()
+	st.SegmentBytes, st.QueueSegmentBytes, st.Retention, st.RetentionCheck = c.SegmentBytes, c.QueueSegmentBytes, c.Retention, c.RetentionCheck
+	st.RetentionBytes = c.RetentionBytes
+	var hours, layout, flush error
+	st.DeleteHours, hours = c.deleteHours()
+	st.QueueLayout, layout = store.ParseQueueLayout(c.QueueLayout)
+	st.Flush, flush = store.ParseFlushMode(c.Flush)
+	return st, errors.Join(hours, layout, flush)
 }
 
 // deleteHours parses the hours of the day at which old files go.

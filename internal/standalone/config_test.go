@@ -58,7 +58,7 @@ func TestConfig_tellsAllProblemsAtOnce(t *testing.T) {
 	c.RetentionBytes, c.DeleteHours = 5, "4,25"
 	c.HTTP, c.DB, c.Redis, c.Mail, c.Flush, c.TLSMode, c.LogLevel, c.TLSCert, c.Retention = "nowhere", "postgres:x", "memory", "x", "maybe", "some", "loud", "cert.pem", -1
 	err = c.Finish()
-	for _, part := range []string{"http:", "db:", "redis:", "mail:", "store.flush:", "tls.mode:", "log.level:", "tls.cert:", "store.retention:", "store.retention_bytes:", "store.delete_hours:"} {
+	for _, part := range []string{"http:", "db:", "redis:", "mail:", "store.flush:", "tls.mode:", "log.level:", "tls.cert:", "store.retention is", "store.retention_bytes is", "store.delete_hours:"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

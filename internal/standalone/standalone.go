@@ -25,7 +25,6 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane"
 	"github.com/sluicemq/sluice/dataplane/node"
-	"github.com/sluicemq/sluice/dataplane/store"
 )
 
 // Addresses are where a process serves; they are what the ready file holds.
@@ -165,16 +164,8 @@ func (s *Server) openBroker() error {
 	if len(nameServers) == 0 {
 		return errors.Join(errors.New("cluster.name_servers: a broker needs at least one"), ln.Close(), grpc.Close())
 	}
-	st := store.DefaultConfig()
-	st.SegmentBytes, st.QueueSegmentBytes, st.Retention, st.RetentionCheck = s.cfg.SegmentBytes, s.cfg.QueueSegmentBytes, s.cfg.Retention, s.cfg.RetentionCheck
-	st.RetentionBytes = s.cfg.RetentionBytes
-	if st.DeleteHours, err = s.cfg.deleteHours(); err != nil {
-		return errors.Join(err, ln.Close(), grpc.Close())
-	}
-	if st.QueueLayout, err = store.ParseQueueLayout(s.cfg.QueueLayout); err != nil {
-		return errors.Join(err, ln.Close(), grpc.Close())
-	}
-	if st.Flush, err = store.ParseFlushMode(s.cfg.Flush); err != nil {
+	st, err := s.cfg.store()
+	if err != nil {
 		return errors.Join(err, ln.Close(), grpc.Close())
 	}
 	cfg := node.BrokerConfig{Name: s.cfg.BrokerName, Advertise: s.cfg.Advertise, NameServers: nameServers, Store: st, MaxInFlight: int(s.cfg.PopMaxInFlight)}

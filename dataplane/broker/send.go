@@ -63,9 +63,6 @@ func (b *Broker) Lead() { b.store.Lead() }
 // StoreError says an error of the store in the core's words.
 func StoreError(err error) error { return fromStore(err) }
 
-// Sent says where an appended message of a queue went.
-func (b *Broker) Sent(queueID int32, a store.Appended) Sent { return b.sent(queueID, a) }
-
 // prepare checks a message and completes it; its properties are put into buf if
 // there is room.
 func (b *Broker) prepare(who Caller, m *message.Message, buf []byte) error {

@@ -195,11 +195,18 @@ func (p *Processor) Handle(ctx context.Context, c *remoting.Conn, f *wire.Frame)
 
 // count tells the meter of a tenant's request, and once of its connection.
 func (p *Processor) count(r *request, rejected bool) {
-	if p.calls == nil || r.v == nil || r.v.System() {
+	if r.v == nil || r.v.System() {
 		return
 	}
-	who := r.caller("")
-	p.state(r.conn).connected(p.calls, who)
+	p.tally(r.conn, r.caller(""), rejected)
+}
+
+// tally counts a request of somebody, and once its connection.
+func (p *Processor) tally(c *remoting.Conn, who broker.Caller, rejected bool) {
+	if p.calls == nil {
+		return
+	}
+	p.state(c).connected(p.calls, who)
 	if rejected {
 		p.calls.Rejected(who)
 		return

@@ -114,7 +114,7 @@ func (s *sending) Appended(a store.Appended, err error) store.Waker {
 	if err != nil {
 		c.Answer(s.refuse(err))
 	} else {
-		s.p.started(s, false)
+		s.p.tally(s.c, s.who, false)
 		c.Answer(s.reply(a))
 	}
 	if s.props = s.m.Properties[:0]; cap(s.props) > keepProperties { // the core put them into s.props, or into something larger
@@ -153,26 +153,13 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // refuse makes the answer for a message that was submitted and is not stored.
 func (s *sending) refuse(err error) *wire.Frame {
-	s.p.started(s, true)
+	s.p.tally(s.c, s.who, true)
 	r := &request{conn: s.c, f: &wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}, v: s.v}
 	resp := s.p.refuse(r, broker.StoreError(err))
 	if s.oneWay {
 		return nil
 	}
 	return resp
-}
-
-// started tells the meter of a request that was started.
-func (p *Processor) started(s *sending, rejected bool) {
-	if p.calls == nil {
-		return
-	}
-	p.state(s.c).connected(p.calls, s.who)
-	if rejected {
-		p.calls.Rejected(s.who)
-	} else {
-		p.calls.Call(s.who)
-	}
 }
 
 // give gives the memory back.

@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,27 +13,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluicemq/sluice/dataplane/mqclient"
-	"github.com/sluicemq/sluice/dataplane/policy"
-	"github.com/sluicemq/sluice/dataplane/wire"
-	"github.com/sluicemq/sluice/internal/standalone"
 	"github.com/sluicemq/sluice/internal/testcluster"
 )
 
-// The one tenant that a bare data plane knows, and what the load generator uses of it.
 const (
-	bareNamespace = "nsbench"
-	bareKey       = "slk_bench"
-	bareSecret    = "sls_bench"
-	bareCluster   = "default"
-	bareTopic     = "load" // the group's name, too
-	bareQueues    = 8
+	bareTopic  = "load" // the group's name, too
+	bareQueues = 8
 )
 
-// dataPlane is a name server and a broker of ours as processes of their own,
-// without a control plane. The policy of one tenant lies in their folders before
-// they start: its key may do everything in its namespace and has no limits.
-// Requests are signed, as those of all users are.
+// dataPlane is a bare data plane of ours: requests are signed, as those of all
+// users are, and have no limits.
 type dataPlane struct {
 	binary string
 	dir    string
@@ -47,92 +31,34 @@ type dataPlane struct {
 	profiles string // folder for a processor profile of each load; "": none
 	profiled int    // loads so far
 
-	broker *testcluster.Process
-	names  *testcluster.Process
-	client *mqclient.Client
+	*testcluster.DataPlane // nil before Start
 }
 
 // Start implements server.
-func (p *dataPlane) Start(ctx context.Context, sync bool) error {
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		return err
-	}
-	keyFile, publicFile := filepath.Join(p.dir, "cluster.key"), filepath.Join(p.dir, "policy.pub")
-	if err := errors.Join(os.WriteFile(keyFile, []byte(hex.EncodeToString(secret)), 0o600),
-		os.WriteFile(publicFile, []byte(base64.StdEncoding.EncodeToString(public)), 0o644)); err != nil {
-		return err
-	}
-	for _, role := range []string{"namesrv", "broker"} {
-		if err := seedPolicy(filepath.Join(p.dir, role, role, "policy"), secret, private); err != nil {
-			return err
-		}
-	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	names := fmt.Sprint("127.0.0.1:", port)
-	env := []string{"SLUICE_CLUSTER_KEY_FILE=" + keyFile, "SLUICE_CLUSTER_POLICY_PUBLIC_FILE=" + publicFile, "SLUICE_TLS_MODE=disabled", "SLUICE_CLUSTER_NAME_SERVERS=" + names}
+func (p *dataPlane) Start(ctx context.Context, sync bool) (err error) {
+	var env []string
 	if sync {
 		env = append(env, "SLUICE_STORE_FLUSH=sync")
 	}
-	var both errgroup.Group // each is ready when it knows the other
-	both.Go(func() (err error) {
-		p.names, err = testcluster.StartRole(ctx, p.binary, standalone.RoleNameServer, filepath.Join(p.dir, "namesrv"), standalone.Addresses{NameSrv: names}, env...)
-		return err
-	})
-	both.Go(func() (err error) {
-		p.broker, err = testcluster.StartRole(ctx, p.binary, standalone.RoleBroker, filepath.Join(p.dir, "broker"), standalone.Addresses{}, env...)
-		return err
-	})
-	if err := both.Wait(); err != nil {
-		return err
-	}
-	if p.client, err = mqclient.New(mqclient.Config{Secret: secret}); err != nil {
+	if p.DataPlane, err = testcluster.StartDataPlane(ctx, p.binary, p.dir, env...); err != nil {
 		return err
 	}
 	return p.prepare(ctx)
 }
 
-// prepare makes the topic and the group, as a control plane does.
+// prepare makes the topic and the group.
 func (p *dataPlane) prepare(ctx context.Context) error {
-	node, name := p.client.At(p.broker.Broker), bareNamespace+"%"+bareTopic
-	return errors.Join(node.PutTopic(ctx, wire.TopicConfig{TopicName: name, ReadQueueNums: bareQueues, WriteQueueNums: bareQueues, Perm: 6}), node.PutGroup(ctx, mqclient.DefaultGroup(name)))
-}
-
-// seedPolicy leaves a policy in a node's folder, as a control plane's push does.
-func seedPolicy(dir string, secret []byte, key ed25519.PrivateKey) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	e, err := policy.Open(policy.Config{Dir: dir, Cluster: bareCluster, SystemSecret: secret, Trusted: []ed25519.PublicKey{key.Public().(ed25519.PublicKey)}, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	sealed, err := policy.SealSnapshot(key, bareCluster, 1, &policy.Snapshot{
-		Keys:       map[string]policy.Key{bareKey: {Secret: bareSecret, TenantID: "ten_bench", Scopes: []policy.Scope{{NamespaceID: bareNamespace, Permissions: []string{"PUB", "SUB"}, Topics: []string{"*"}, Groups: []string{"*"}}}}},
-		Namespaces: map[string]policy.Namespace{bareNamespace: {TenantID: "ten_bench"}},
-	})
-	if err == nil {
-		_, err = e.Apply(sealed)
-	}
-	return errors.Join(err, e.Close())
+	return p.Prepare(ctx, bareTopic, bareQueues)
 }
 
 // PID implements server.
-func (p *dataPlane) PID() int { return p.broker.PID }
+func (p *dataPlane) PID() int { return p.Broker.PID }
 
 // Folder implements server.
 func (p *dataPlane) Folder() string { return p.path("store") }
 
 func (p *dataPlane) generator() *remotingLoad {
-	return &remotingLoad{p.load, p.PID(), []string{"-broker", p.broker.Broker, "-access-key", bareKey, "-secret-key", bareSecret, "-create=false"}}
+	return &remotingLoad{p.load, p.PID(), []string{"-broker", p.Broker.Broker, "-access-key", testcluster.BareKey, "-secret-key", testcluster.BareSecret, "-create=false"}}
 }
 
 // warm is long enough for caches to fill; nothing is compiled on the way.
@@ -169,11 +95,11 @@ func (p *dataPlane) keepProfile(ctx context.Context, path string, seconds time.D
 		return ctx.Err()
 	case <-time.After(warm):
 	}
-	token, err := os.ReadFile(filepath.Join(p.broker.Data, "operator.token"))
+	token, err := os.ReadFile(filepath.Join(p.Broker.Data, "operator.token"))
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.broker.Admin, int(seconds/time.Second)), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.Broker.Admin, int(seconds/time.Second)), nil)
 	if err != nil {
 		return err
 	}
@@ -191,7 +117,7 @@ func (p *dataPlane) keepProfile(ctx context.Context, path string, seconds time.D
 
 // Restart implements server. Of an empty store's first message its topic is a part.
 func (p *dataPlane) Restart(ctx context.Context, empty bool) (took time.Duration, err error) {
-	if err := p.broker.Kill(); err != nil {
+	if err := p.Broker.Kill(); err != nil {
 		return 0, err
 	}
 	if empty {
@@ -203,7 +129,7 @@ func (p *dataPlane) Restart(ctx context.Context, empty bool) (took time.Duration
 	}
 	began := time.Now()
 	var both errgroup.Group
-	both.Go(func() error { return p.broker.Start(ctx) })
+	both.Go(func() error { return p.Broker.Start(ctx) })
 	both.Go(func() error {
 		if empty {
 			fine := func(err error) bool { return err == nil }
@@ -222,16 +148,11 @@ func (p *dataPlane) path(name string) string { return filepath.Join(p.dir, "brok
 
 // Stop implements server.
 func (p *dataPlane) Stop() error {
-	var errs []error
-	if p.client != nil {
-		errs = append(errs, p.client.Close())
+	var err error
+	if p.DataPlane != nil {
+		err = p.Close()
 	}
-	for _, process := range []*testcluster.Process{p.broker, p.names} {
-		if process != nil {
-			errs = append(errs, process.Close())
-		}
-	}
-	return errors.Join(append(errs, os.RemoveAll(p.dir))...)
+	return errors.Join(err, os.RemoveAll(p.dir))
 }
 
 // serve runs a bare data plane until ctx ends, and says how to load it and where
@@ -245,7 +166,7 @@ func serve(ctx context.Context, out io.Writer, binary, dir string) (err error) {
 	for _, word := range p.generator().broker {
 		fmt.Fprint(out, word, " ")
 	}
-	fmt.Fprintf(out, "\npid %d\nprofile: http://%s/debug/pprof/profile?seconds=10 with the token of %s\n", p.PID(), p.broker.Admin, filepath.Join(p.broker.Data, "operator.token"))
+	fmt.Fprintf(out, "\npid %d\nprofile: http://%s/debug/pprof/profile?seconds=10 with the token of %s\n", p.PID(), p.Broker.Admin, filepath.Join(p.Broker.Data, "operator.token"))
 	<-ctx.Done()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -83,6 +84,14 @@ type batch struct{ reqs []*Request }
 // Nothing is written before somebody calls Lead. With an error the log does not
 // have r: ErrBusy, ErrTooLarge, ErrFailed, ErrClosed.
 func (l *Log) Submit(r *Request) error {
+	err := l.submit(r)
+	if errors.Is(err, ErrBusy) {
+		l.refused(r.queued, 1)
+	}
+	return err
+}
+
+func (l *Log) submit(r *Request) error {
 	if int64(len(r.Records))+message.BlankBytes > l.cfg.SegmentBytes {
 		return fmt.Errorf("%d bytes: %w", len(r.Records), ErrTooLarge)
 	}
@@ -194,11 +203,15 @@ func (l *Log) Append(ctx context.Context, r *Request) error {
 	done := r.done
 	r.Waiter = done
 	for {
-		err := l.Submit(r)
+		err := l.submit(r)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrBusy) || !l.awaitRoom(ctx, len(r.Records)) {
+		if !errors.Is(err, ErrBusy) {
+			return err
+		}
+		if !l.awaitRoom(ctx, len(r.Records)) {
+			l.refused(r.queued, 1)
 			return err
 		}
 	}
@@ -270,6 +283,7 @@ func (l *Log) lead() (more bool) {
 			late++
 		}
 		if late > 0 {
+			l.refused(began, late)
 			fail(b.reqs[:late], fmt.Errorf("waited longer than %v to be written: %w", l.cfg.MaxWait, ErrBusy))
 		}
 	}
@@ -321,7 +335,7 @@ func (l *Log) tell(reqs []*Request, now time.Time) {
 		if r.err == nil {
 			l.deps.Observer.Appended(now.Sub(r.queued), len(r.Records))
 		}
-		next := r.Waiter.Done(r, r.err)
+		next := l.tellOne(r)
 		if row != nil && row != next {
 			row.Wake()
 		}
@@ -330,6 +344,18 @@ func (l *Log) tell(reqs []*Request, now time.Time) {
 	if row != nil {
 		row.Wake()
 	}
+}
+
+// tellOne is the edge where a broken invariant of a waiter ends: it must take
+// down neither the process nor the writer of everybody's messages.
+func (l *Log) tellOne(r *Request) (next Waker) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.deps.Events(WaiterPanicked{Value: v, Stack: string(debug.Stack())})
+			next = nil
+		}
+	}()
+	return r.Waiter.Done(r, r.err)
 }
 
 // fail gives all requests the same error.
@@ -399,6 +425,7 @@ func (l *Log) write(reqs []*Request, at time.Time) {
 			l.addSegment(next)
 			l.publish(seg.end(), now)
 			poke(l.prepareC)
+			l.deps.Events(SegmentSealed{Base: seg.base, Next: next.base})
 			seg, base, pos, buf, first = next, next.base, next.base, buf[:0], i
 		}
 		l.place(r, pos, now)

@@ -15,7 +15,6 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,14 +35,15 @@ type Config struct {
 	MaxWait         time.Duration
 }
 
-// Deps are what a log is given; all but Observer are needed.
+// Deps are what a log is given; all but Events and Observer are needed.
 type Deps struct {
-	FS     vfs.FS
-	Now    func() time.Time
-	Logger *slog.Logger
+	FS  vfs.FS
+	Now func() time.Time
+	// Events is told what happens. It must not block nor call the log, and several goroutines call it.
+	Events func(Event)
 	// Advanced is called after Written or Flushed has grown; it must not block.
 	Advanced func()
-	Observer Observer // may be nil
+	Observer Observer
 }
 
 // Observer is told how long work took, by the goroutine that did it, so it must
@@ -87,6 +87,7 @@ type Log struct {
 	syncing     []*Request    // written, waiting for the sync
 	flushing    []*Request    // those that the sync under way covers
 	spare       []*Request    // memory for the next syncing
+	pressure    pressure
 
 	// Owned by the leader.
 	buf   []byte
@@ -112,6 +113,9 @@ func Open(cfg Config, deps Deps) (*Log, error) {
 	}
 	if cfg.MaxPendingBytes <= 0 {
 		cfg.MaxPendingBytes = 64 << 20
+	}
+	if deps.Events == nil {
+		deps.Events = func(Event) {}
 	}
 	if deps.Observer == nil {
 		deps.Observer = unobserved{}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const segmentBytes = 4096
 
 func testDeps(fsys vfs.FS) Deps {
-	return Deps{FS: fsys, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Advanced: func() {}}
+	return Deps{FS: fsys, Now: time.Now, Advanced: func() {}}
 }
 
 // openLog opens, recovers and starts a log.

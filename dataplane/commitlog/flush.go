@@ -17,9 +17,8 @@ func (l *Log) flushLoop() {
 		case <-l.flushC:
 		case <-tick.C:
 		}
-		if err := l.flush(); err != nil {
-			l.deps.Logger.Error("commit log stopped: sync failed", "err", err)
-		}
+		_ = l.flush() // whoever waits for it was told, and the log stands still
+		l.relax()
 	}
 }
 
@@ -48,7 +47,8 @@ func (l *Log) flush() error {
 		}
 	}
 	l.mu.Lock()
-	if err != nil && l.failed == nil {
+	broke := err != nil && l.failed == nil
+	if broke {
 		l.failed = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	l.flushing, err = nil, l.failed
@@ -57,6 +57,12 @@ func (l *Log) flush() error {
 	done := l.deps.Now()
 	if err == nil && from < end {
 		l.deps.Observer.Synced(done.Sub(began), end-from)
+		if took := done.Sub(began); took >= SlowFlush {
+			l.deps.Events(FlushSlow{took, end - from})
+		}
+	}
+	if broke {
+		l.deps.Events(FlushFailed{err})
 	}
 	fail(waiting, err)
 	l.tell(waiting, done)

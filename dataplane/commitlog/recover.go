@@ -59,7 +59,7 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 	for {
 		if s.off-told > progressBytes {
 			told = s.off
-			l.deps.Logger.Info("commit log is being checked", "from", r.From, "at", s.off, "files_end", limit)
+			l.deps.Events(CheckProgress{From: r.From, At: s.off, FilesEnd: limit})
 		}
 		off, fields, rec, err := s.Next()
 		f = fields
@@ -82,7 +82,7 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 			}
 			if ok {
 				out.Damaged = append(out.Damaged, Range{off, next})
-				l.deps.Logger.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)
+				l.deps.Events(DamageSkipped{off, next, err})
 				s.Reset(next, limit)
 				continue
 			}
@@ -127,10 +127,7 @@ func (l *Log) cut(out *Recovered, clean bool) error {
 		if segs[i].hole() {
 			continue
 		}
-		if f, err := l.Peek(segs[i].base); err == nil {
-			out.Cut = true
-			l.deps.Logger.Warn("commit log file behind the end is removed", "file", segs[i].name, "storeTime", f.StoreTimestamp)
-		}
+		_, err := l.Peek(segs[i].base)
 		segs[i].release()
 		if err := l.deps.FS.Remove(segs[i].name); err != nil {
 			return err
@@ -139,6 +136,10 @@ func (l *Log) cut(out *Recovered, clean bool) error {
 		// stands behind it.
 		if err := l.deps.FS.SyncDir(l.cfg.Dir); err != nil {
 			return err
+		}
+		if err == nil { // it had records
+			out.Cut = true
+			l.deps.Events(SegmentRemoved{Base: segs[i].base, Bytes: segs[i].size, Reason: RemovedByRepair})
 		}
 	}
 	rest := append([]*segment(nil), segs[:keep]...)

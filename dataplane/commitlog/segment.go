@@ -118,7 +118,7 @@ func (l *Log) load() ([]*segment, error) {
 			if missing > maxHoles {
 				return segs, fmt.Errorf("file %s is %d files behind %s: move it away if it does not belong here", info.Name, missing, segs[n-1].name)
 			}
-			l.deps.Logger.Error("commit log files are missing, what they held is lost", "first", l.segmentName(segs[n-1].end()), "files", missing)
+			l.deps.Events(SegmentsMissing{First: l.segmentName(segs[n-1].end()), Files: missing})
 			for range missing {
 				hole := segs[len(segs)-1].end()
 				segs = append(segs, newSegment(hole, l.cfg.SegmentBytes, l.segmentName(hole), nil))
@@ -160,11 +160,7 @@ func (l *Log) complete(segs []*segment, sizes []int64) error {
 			if err := s.file.Sync(); err != nil {
 				return err
 			}
-			if data {
-				l.deps.Logger.Error("commit log file was cut, what it held behind is lost", "file", s.name, "bytes", sizes[i])
-			} else {
-				l.deps.Logger.Warn("completed a short commit log file", "file", s.name, "bytes", sizes[i])
-			}
+			l.deps.Events(SegmentCompleted{File: s.name, Bytes: sizes[i], Cut: data})
 		}
 		if data || s.hole() {
 			continue
@@ -199,17 +195,27 @@ func (l *Log) create(base int64) (*segment, error) {
 
 // takeNext returns the file at base, made ahead of need or now.
 func (l *Log) takeNext(base int64) (*segment, error) {
+	s, made, err := l.takeNextNow(base)
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		l.deps.Events(SegmentCreated{Base: base, Bytes: l.cfg.SegmentBytes})
+	}
+	return s, nil
+}
+
+func (l *Log) takeNextNow(base int64) (s *segment, made bool, err error) {
 	l.allocMu.Lock()
 	defer l.allocMu.Unlock()
-	s := l.next
-	if s == nil {
-		var err error
+	if s = l.next; s == nil {
 		if s, err = l.create(base); err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		made = true
 	}
 	l.next, l.nextBase = nil, base+l.cfg.SegmentBytes
-	return s, nil
+	return s, made, nil
 }
 
 // giveNext puts back a file that takeNext gave but that was not used.
@@ -229,14 +235,18 @@ func (l *Log) prepareLoop() {
 		case <-l.prepareC:
 		}
 		l.allocMu.Lock()
-		if l.next == nil && l.nextBase > 0 {
-			s, err := l.create(l.nextBase)
-			if err != nil {
-				l.deps.Logger.Warn("cannot prepare the next commit log file", "err", err)
-			}
-			l.next = s
+		base, due := l.nextBase, l.next == nil && l.nextBase > 0
+		var err error
+		if due {
+			l.next, err = l.create(base)
 		}
 		l.allocMu.Unlock()
+		switch {
+		case err != nil:
+			l.deps.Events(SegmentNotCreated{err})
+		case due:
+			l.deps.Events(SegmentCreated{Base: base, Bytes: l.cfg.SegmentBytes})
+		}
 	}
 }
 
@@ -256,7 +266,7 @@ func (l *Log) Expire(t time.Time, limit int64, n int) (int, error) {
 		if !info.ModTime.Before(t) {
 			return deleted, nil
 		}
-		if err := l.dropOldest(); err != nil {
+		if err := l.dropOldest(RemovedByAge); err != nil {
 			return deleted, fmt.Errorf("expire: %w", err)
 		}
 	}
@@ -269,14 +279,14 @@ func (l *Log) DropOldest(limit int64) (bool, error) {
 	if segs := *l.segs.Load(); len(segs) < 2 || segs[0].end() > limit {
 		return false, nil
 	}
-	return true, l.dropOldest()
+	return true, l.dropOldest(RemovedEarly)
 }
 
 // dropOldest takes the first segment out of the list before the file goes, so
 // that no new reader finds it; those that read it keep it open. Holes behind
 // it go with it. The folder is synced each time, so a crash cannot bring an
 // older file back over a gap.
-func (l *Log) dropOldest() error {
+func (l *Log) dropOldest(why RemoveReason) error {
 	var first *segment
 	for {
 		old := l.segs.Load()
@@ -293,7 +303,11 @@ func (l *Log) dropOldest() error {
 	if err := l.deps.FS.Remove(first.name); err != nil {
 		return err
 	}
-	return l.deps.FS.SyncDir(l.cfg.Dir)
+	if err := l.deps.FS.SyncDir(l.cfg.Dir); err != nil {
+		return err
+	}
+	l.deps.Events(SegmentRemoved{Base: first.base, Bytes: first.size, Reason: why})
+	return nil
 }
 
 // addSegment makes a file part of the log.

@@ -32,6 +32,9 @@ var (
 	buildingQueues  = describe("sluice_store_building_queues", "Consume queues that are being built anew; their reads are refused.")
 	clockDoubted    = describe("sluice_store_clock_doubted", "1 while nothing is deleted by age, since the clock jumped far ahead.")
 	unplaced        = describe("sluice_store_unplaced_records_total", "Records that are in no queue since another one has their place. It is a defect when this is not 0.")
+	events          = prometheus.NewDesc("sluice_store_events_total", "What happened in the store: a line of the log each, by kind.", []string{"event"}, nil)
+	removedBytes    = prometheus.NewDesc("sluice_store_removed_bytes_total", "Bytes of commit log files that were deleted, by the reason: age, room (by size, or for a disk that is nearly full), behind_end (left by a crash).", []string{"reason"}, nil)
+	diskState       = describe("sluice_store_disk_state", "0 while the disk has enough space, 1 while the oldest messages go before their time, 2 while messages are refused.")
 	waitingAppends  = describe("sluice_store_waiting_appends", "Messages and batches that wait to be written.")
 	waitingBytes    = describe("sluice_store_waiting_bytes", "Their records.")
 	diskReads       = describe("sluice_process_disk_read_bytes_total", "Bytes that the process had to fetch from a disk: what the page cache did not hold.")
@@ -67,12 +70,19 @@ func (m storeMetrics) Collect(ch chan<- prometheus.Metric) {
 		{damagedParts, float64(all.DamagedParts)},
 		{buildingQueues, float64(all.BuildingQueues)},
 		{clockDoubted, map[bool]float64{true: 1}[all.ClockDoubted]},
+		{diskState, float64(all.Disk)},
 		{waitingAppends, float64(all.WaitingAppends)},
 		{waitingBytes, float64(all.WaitingBytes)},
 	} {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value)
 	}
 	ch <- prometheus.MustNewConstMetric(unplaced, prometheus.CounterValue, float64(all.UnplacedRecords))
+	for name, n := range all.Events {
+		ch <- prometheus.MustNewConstMetric(events, prometheus.CounterValue, float64(n), name)
+	}
+	for reason, n := range all.RemovedBytes {
+		ch <- prometheus.MustNewConstMetric(removedBytes, prometheus.CounterValue, float64(n), reason)
+	}
 	if n, ok := diskRead(); ok {
 		ch <- prometheus.MustNewConstMetric(diskReads, prometheus.CounterValue, n)
 	}

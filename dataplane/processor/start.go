@@ -111,17 +111,28 @@ func (p *Processor) Start(c *remoting.Conn, f *wire.Frame) bool {
 // returned.
 func (s *sending) Appended(a store.Appended, err error) store.Waker {
 	c := s.c
-	if err != nil {
-		c.Answer(s.refuse(err))
-	} else {
-		s.p.tally(s.c, s.who, false)
-		c.Answer(s.reply(a))
-	}
+	c.Answer(s.answer(a, err))
 	if s.props = s.m.Properties[:0]; cap(s.props) > keepProperties { // the core put them into s.props, or into something larger
 		s.props = nil
 	}
 	s.give()
 	return c
+}
+
+// answer makes the answer; it is valid until give. It runs on the goroutine that
+// writes for everybody: here a broken invariant becomes an answer as well.
+func (s *sending) answer(a store.Appended, err error) (resp *wire.Frame) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.p.log.Error("answer of a send panicked", "code", s.code, "panic", r)
+			resp = (&wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}).Reply(wire.SystemError, "internal error")
+		}
+	}()
+	if err != nil {
+		return s.refuse(err)
+	}
+	s.p.tally(s.c, s.who, false)
+	return s.reply(a)
 }
 
 // reply makes the answer; it is valid until give.

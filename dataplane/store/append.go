@@ -157,7 +157,7 @@ func (s *Store) admit(m *message.Message) (*queue, error) {
 		return nil, ErrClosed
 	case m.QueueID < 0:
 		return nil, fmt.Errorf("queue %d: %w", m.QueueID, ErrQueueID)
-	case s.diskFull.Load():
+	case DiskState(s.disk.Load()) == DiskFull:
 		return nil, fmt.Errorf("used share of the disk is above %v: %w", s.cfg.DiskFullRatio, ErrDiskFull)
 	}
 	q := s.findQueue(m.Topic, m.QueueID)

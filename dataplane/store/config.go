@@ -159,12 +159,15 @@ func (c *Config) Validate() error {
 }
 
 // Deps are what a store is given. Nil members get the real thing: vfs.OS,
-// time.Now, a logger that discards.
+// time.Now, a logger that discards, nobody who listens.
 type Deps struct {
 	FS     vfs.FS
 	Now    func() time.Time
 	Logger *slog.Logger
 	Folds  []Fold
+	// Events is told what happens, after the log. It must not block nor call the
+	// store, and several goroutines call it.
+	Events func(Event)
 }
 
 // Fold sees every record of the commit log once, in order, from one goroutine.

@@ -70,7 +70,7 @@ func (s *Store) LoadConfig(name string) ([]byte, error) {
 		// Not ErrNotExist, which callers take for a fresh store.
 		return nil, fmt.Errorf("load %s: %v; its copy: %v: %w", file, err, bakErr, ErrConfigDamaged)
 	}
-	s.log.Error("configuration file is damaged or missing, its previous copy is used", "file", file, "err", err)
+	s.happened(ConfigRestored{file, err})
 	if !missing {
 		// Out of the way, or the next save would make it the copy.
 		if err := s.fs.Rename(file, file+".damaged"); err != nil {

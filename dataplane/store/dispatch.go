@@ -58,7 +58,7 @@ func (s *Store) dispatchLoop(ctx context.Context) error {
 		}
 		wake := s.wake
 		if err != nil && ctx.Err() == nil {
-			s.log.Error("new messages cannot be made readable, which is tried again", "in", s.cfg.QueueFlush, "from", s.dispatched.Load(), "err", err)
+			s.happened(DispatchFailed{Again: s.cfg.QueueFlush, From: s.dispatched.Load(), Err: err})
 			wake = nil // not with each append
 		}
 		select {
@@ -71,7 +71,7 @@ func (s *Store) dispatchLoop(ctx context.Context) error {
 			}
 			if err := d.flush(); err != nil {
 				// The units stay in memory and readable; the next tick tries again.
-				s.log.Error("consume queues cannot be written", "err", err)
+				s.happened(QueueFlushFailed{err})
 			}
 		}
 	}
@@ -141,8 +141,9 @@ func (s *Store) scan(ctx context.Context, sc *commitlog.Scanner, visit func(off 
 			if at, ok := s.clog.Resync(off, s.clog.Written()); ok {
 				next = at
 			}
-			s.metrics.holes.add(off)
-			s.log.Error("damaged part of the commit log is skipped", "from", off, "to", next, "err", err)
+			if s.metrics.holes.add(off) {
+				s.happened(commitlog.DamageSkipped{From: off, To: next, Err: err})
+			}
 			sc.Skip(next)
 		default:
 			return fmt.Errorf("dispatch: %w", err)
@@ -277,9 +278,9 @@ func (s *Store) tagsCode(f *message.Fields) int64 {
 func (s *Store) reportOutcome(q *queue, off, index int64, outcome queuelog.Outcome) {
 	switch outcome {
 	case queuelog.AddedGap:
-		s.log.Error("messages are missing in a queue", "topic", q.topic, "queue", q.id, "offset", index, "physical", off)
+		s.happened(MessagesMissing{Topic: q.topic, Queue: q.id, Offset: index, Physical: off})
 	case queuelog.Rejected:
-		s.log.Error("record with an impossible queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "physical", off)
+		s.happened(RecordRejected{Topic: q.topic, Queue: q.id, Offset: index, Want: -1, Physical: off})
 	}
 }
 
@@ -292,7 +293,6 @@ func (s *Store) placeTaken(q *queue, off, index int64) error {
 	}
 	_, next := q.log.Range()
 	q.seq.Raise(next)
-	s.metrics.unplaced.Add(1)
-	s.log.Error("the place of a record is taken, it is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "next", next, "physical", off, "taken_by", u.Offset)
+	s.happened(PlaceTaken{Topic: q.topic, Queue: q.id, Offset: index, Next: next, Physical: off, TakenBy: u.Offset})
 	return nil
 }

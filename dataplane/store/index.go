@@ -71,7 +71,7 @@ func (s *Store) openIndex(unclean bool) error {
 	} else if x.files, err = keyindex.Open(cfg); !errors.Is(err, keyindex.ErrDamaged) {
 		return err
 	}
-	s.log.Error("key index cannot be opened and is built anew", "err", err)
+	s.happened(IndexRemade{err})
 	if err := s.fs.RemoveAll(cfg.Dir); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Store) indexLoop(ctx context.Context) error {
 	for {
 		if err := s.indexTo(ctx, s.visible()); err != nil && ctx.Err() == nil {
 			// The log is still there: the next round goes on where this one stopped.
-			s.log.Error("keys of messages cannot be indexed", "err", err)
+			s.happened(IndexFailed{err})
 		}
 		select {
 		case <-ctx.Done():
@@ -226,7 +226,7 @@ func (s *Store) mendIndex(ctx context.Context) error {
 			return err
 		}
 		if ok {
-			s.log.Error("a file of the key index is missing, the index is built anew", "record", at)
+			s.happened(IndexRemade{fmt.Errorf("a file with the record at %d is missing", at)})
 			return x.files.Clear()
 		}
 		from, skip = span.Last, span.Last
@@ -264,7 +264,7 @@ func (s *Store) finishIndex() error {
 	defer cancel()
 	err := s.indexTo(ctx, s.clog.Written())
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("the key index is not complete; the next start goes on with it", "up_to", s.index.upTo, "log_end", s.clog.Written())
+		s.happened(IndexIncomplete{UpTo: s.index.upTo, LogEnd: s.clog.Written()})
 		err = nil
 	}
 	return errors.Join(err, s.index.files.Sync())

@@ -50,7 +50,7 @@ func (s *Store) maintainLoop(ctx context.Context) error {
 		if err != nil {
 			// Nothing is lost by it: the next tick tries again, and a recovery
 			// starts further back.
-			s.log.Error("store maintenance failed", "err", err)
+			s.happened(MaintenanceFailed{err})
 		}
 	}
 }
@@ -64,6 +64,7 @@ func (s *Store) saveProgress(queues bool) error {
 	dispatched := s.storedTime.Load()
 	last := s.lastRecord.Load()
 	end := s.dispatched.Load()
+	began := s.now()
 	if queues {
 		whole, err := s.syncQueues(dispatched)
 		if err != nil {
@@ -74,7 +75,7 @@ func (s *Store) saveProgress(queues bool) error {
 			s.reach = reach{last, end}
 		}
 	}
-	return s.checkpoint.update(func(v *checkpointValues) {
+	err := s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
 		v.index = max(v.index, s.index.syncedTime())
 		if queues {
@@ -84,4 +85,8 @@ func (s *Store) saveProgress(queues bool) error {
 			v.reached = max(v.reached, s.reach.last)
 		}
 	})
+	if err == nil && queues {
+		s.happened(CheckpointWritten{Reached: s.reach.end, Took: s.now().Sub(began)})
+	}
+	return err
 }

@@ -47,6 +47,11 @@ type Metrics struct {
 	BuildingQueues int  // consume queues that are being built anew; their reads are refused
 	ClockDoubted   bool // nothing is deleted by age, since the clock jumped far ahead
 
+	Disk DiskState
+
+	Events       map[string]uint64 // that happened, by the name of their type
+	RemovedBytes map[string]uint64 // of commit log files, by commitlog.RemoveReason
+
 	UnplacedRecords uint64 // stored, but in no queue since another record had their place: a defect
 }
 
@@ -67,7 +72,9 @@ func (s *Store) Metrics() Metrics {
 		m.BuildingQueues = r.building
 	}
 	m.ClockDoubted = s.metrics.doubted.Load()
-	m.UnplacedRecords = s.metrics.unplaced.Load()
+	m.Disk = DiskState(s.disk.Load())
+	m.Events, m.RemovedBytes = s.metrics.events.snapshot()
+	m.UnplacedRecords = m.Events[eventName(PlaceTaken{})]
 	m.WaitingAppends, m.WaitingBytes = s.clog.Waiting()
 	return m
 }
@@ -75,7 +82,7 @@ func (s *Store) Metrics() Metrics {
 // metrics are the counters that work adds to; it is the commit log's observer.
 type metrics struct {
 	append, write, sync, dispatch, read work
-	unplaced                            atomic.Uint64
+	events                              eventCounts
 	doubted                             atomic.Bool
 	holes                               holes
 }
@@ -87,13 +94,16 @@ type holes struct {
 	at map[int64]bool
 }
 
-func (h *holes) add(off int64) {
+// add reports whether the place is a new one.
+func (h *holes) add(off int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.at == nil {
 		h.at = map[int64]bool{}
 	}
+	known := h.at[off]
 	h.at[off] = true
+	return !known
 }
 
 // count forgets those that went with their file.

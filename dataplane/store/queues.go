@@ -233,7 +233,7 @@ func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 		q := s.addQueueLocked(topic, id, log)
 		switch {
 		case err != nil:
-			s.log.Error("consume queue is built anew", "err", err)
+			s.happened(QueueDamaged{Topic: topic, Queue: id, Err: err})
 			r.rebuild[q] = true
 		case log.End() > 0 && s.deleted.has([]byte(topic), log.End()-1):
 			gone = append(gone, q)
@@ -243,7 +243,7 @@ func (r *recovery) loadQueues(clean bool) ([]queuelog.State, error) {
 		return nil
 	})
 	if errors.Is(err, queuelog.ErrDirectory) {
-		s.log.Error("queue directory is made anew: it cannot be checked whether queues are complete, and compact ones are built from the commit log", "err", err)
+		s.happened(DirectoryRemade{err})
 	} else if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (r *recovery) loadBatches() error {
 			k := batchKey{topic, id}
 			_, err := s.makeBatch(k)
 			if errors.Is(err, queuelog.ErrDamaged) {
-				s.log.Error("batch consume queue is built anew", "err", err)
+				s.happened(QueueDamaged{Topic: topic, Queue: id, Batch: true, Err: err})
 				if err = s.fs.RemoveAll(s.batchDir(k)); err == nil {
 					_, err = s.makeBatch(k)
 				}
@@ -139,7 +139,7 @@ func (s *Store) enqueueBatch(off int64, f *message.Fields) (next int64, err erro
 		return 0, nil
 	}
 	if outcome == queuelog.AddedGap {
-		s.log.Error("messages are missing in a batch queue", "topic", string(f.Topic), "queue", f.QueueID, "offset", u.Base, "physical", off)
+		s.happened(MessagesMissing{Topic: string(f.Topic), Queue: f.QueueID, Batch: true, Offset: u.Base, Physical: off})
 	}
 	return u.Next(), nil
 }
@@ -155,7 +155,7 @@ func (r *recovery) visitBatch(off int64, f *message.Fields) error {
 		return err
 	}
 	if _, hi := q.Range(); r.from > r.logMin && r.s.batchUnit(off, f).Base > hi {
-		r.s.log.Error("batch consume queue is incomplete and is built anew", "topic", k.topic, "queue", k.id, "offset", hi, "want", f.QueueOffset)
+		r.s.happened(QueueIncomplete{Topic: k.topic, Queue: k.id, Batch: true, Offset: hi, Want: f.QueueOffset})
 		r.rebuildBatch[k] = true
 		return nil
 	}

@@ -10,8 +10,7 @@ func (r *recovery) missing(states []queuelog.State, end int64) error {
 	for _, st := range states {
 		if !told && st.LowOffset >= 0 && st.LowOffset < r.logMin && st.Next > st.Low {
 			told = true
-			r.s.log.Error("the first commit log files are missing, what they held is lost, unless another program has deleted them for their age",
-				"had_from", st.LowOffset, "has_from", r.logMin)
+			r.s.happened(LogBegins{Had: st.LowOffset, Has: r.logMin})
 		}
 		if ValidName(st.Topic) != nil || st.ID < 0 || r.s.deleted.has([]byte(st.Topic), st.End-1) {
 			continue
@@ -24,8 +23,7 @@ func (r *recovery) missing(states []queuelog.State, end int64) error {
 		head := st.LowOffset >= r.logMin && low > st.Low
 		tail := st.End > r.logMin && st.End <= end && next < st.Next
 		if (head || tail) && !r.rebuild[q] {
-			r.s.log.Error("consume queue has lost a part and is built anew from the commit log", "topic", q.topic, "queue", q.id,
-				"had_from", st.Low, "had_to", st.Next, "has_from", low, "has_to", next)
+			r.s.happened(QueueLostPart{Topic: q.topic, Queue: q.id, HadFrom: st.Low, HadTo: st.Next, HasFrom: low, HasTo: next})
 			r.rebuild[q] = true
 		}
 	}

@@ -235,7 +235,9 @@ func (s *Store) fetch(q *queue, bufs *readBuffers) (lost bool, err error) {
 				verr = fmt.Errorf("queue entry for offset %d, size %d: %w", u.Offset, u.Size, ErrCorrupt)
 			}
 			if verr != nil {
-				s.log.Error("damaged record is passed over", "offset", u.Offset, "err", verr)
+				if s.metrics.holes.add(u.Offset) {
+					s.happened(RecordDamaged{u.Offset, verr})
+				}
 				lost = true
 				continue
 			}
@@ -276,8 +278,7 @@ func (s *Store) mend(q *queue, rec []byte, f *message.Fields, offset int64) {
 		return
 	}
 	if !q.mended.Swap(true) {
-		s.log.Error("record names another place than its queue entry, which counts; more of this queue are not told of",
-			"topic", q.topic, "queue", q.id, "offset", offset, "named_queue", f.QueueID, "named_offset", f.QueueOffset, "physical", f.PhysicalOffset)
+		s.happened(PlaceDiffers{Topic: q.topic, Queue: q.id, Offset: offset, NamedQueue: f.QueueID, NamedOffset: f.QueueOffset, Physical: f.PhysicalOffset})
 	}
 	message.PutQueue(rec, q.id, offset)
 }

@@ -57,7 +57,7 @@ func (r *recovery) rebuildQueues(states []queuelog.State, end int64) error {
 		s.touched.touch(q)
 	}
 	if len(behind.rebuild) > 0 {
-		s.log.Warn("consume queues are built anew behind the start", "queues", len(behind.rebuild), "from", r.logMin, "to", end)
+		s.happened(RebuildBegan{Queues: len(behind.rebuild), From: r.logMin, To: end})
 		behind.building = len(behind.rebuild)
 		s.rebuilding.Store(behind)
 	}
@@ -108,7 +108,7 @@ func (s *Store) rebuildLoop(ctx context.Context) error {
 	for {
 		suspects, again := s.suspects, (<-chan time.Time)(nil)
 		if err := s.finishRebuild(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("consume queues cannot be built anew, their reads are refused until it is tried again", "in", s.cfg.RetentionCheck, "err", err)
+			s.happened(RebuildFailed{Again: s.cfg.RetentionCheck, Err: err})
 			// Suspects wait: there is one rebuild at a time.
 			suspects, again = nil, time.After(s.cfg.RetentionCheck)
 		}
@@ -118,7 +118,7 @@ func (s *Store) rebuildLoop(ctx context.Context) error {
 		case <-again:
 		case q := <-suspects:
 			if err := s.beginRebuild(q); err != nil {
-				s.log.Error("consume queue cannot be built anew", "err", err)
+				s.happened(RebuildFailed{Err: err})
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Store) suspect(q *queue, offset int64) {
 	}
 	select {
 	case s.suspects <- q:
-		s.log.Error("consume queue is damaged and is built anew", "topic", q.topic, "queue", q.id, "offset", offset)
+		s.happened(QueueDamaged{Topic: q.topic, Queue: q.id, Offset: offset})
 	default:
 		q.suspected.Store(false) // many at once: the next reader says so again
 	}
@@ -218,7 +218,7 @@ func (s *Store) finishRebuild(ctx context.Context) error {
 		s.touched.touch(q)
 	}
 	s.rebuilding.Store(nil)
-	s.log.Info("consume queues are built anew", "queues", len(r.rebuild))
+	s.happened(RebuildEnded{len(r.rebuild)})
 	if arrival := s.arrival.Load(); arrival != nil {
 		for q := range r.rebuild {
 			if _, next := q.log.Range(); next > 0 {

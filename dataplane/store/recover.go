@@ -70,6 +70,8 @@ func (s *Store) recover(clean bool) error {
 	if r.from = from; !ok {
 		r.from = r.checkpointed(r.newest != nil || len(states) > 0)
 	}
+	began := s.now()
+	s.happened(RecoveryBegan{Clean: clean, From: r.from, Queues: len(s.allQueues())})
 	got, err := s.clog.Recover(commitlog.Recovery{
 		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Visit: r.visit,
 	})
@@ -107,10 +109,7 @@ func (s *Store) recover(clean bool) error {
 	for _, d := range got.Damaged {
 		s.metrics.holes.add(d.From)
 	}
-	if got.Cut || len(got.Damaged) > 0 || !clean {
-		s.log.Warn("store was repaired", "clean", clean, "from", r.from, "end", got.End,
-			"cut", got.Cut, "reason", got.Reason, "damaged", len(got.Damaged), "rebuilt", len(r.rebuild))
-	}
+	s.happened(RecoveryEnded{Clean: clean, From: r.from, End: got.End, Cut: got.Cut, Reason: got.Reason, Damaged: len(got.Damaged), Rebuilt: len(r.rebuild), Took: s.now().Sub(began)})
 	for _, q := range s.touched.all() {
 		// One that is still to be built is empty; it got its next offset already.
 		if !q.building.Load() {
@@ -166,7 +165,7 @@ func (r *recovery) damaged(q *queue, err error) error {
 	if !errors.Is(err, queuelog.ErrDamaged) {
 		return err
 	}
-	r.s.log.Error("consume queue is damaged and is built anew", "topic", q.topic, "queue", q.id, "err", err)
+	r.s.happened(QueueDamaged{Topic: q.topic, Queue: q.id, Err: err})
 	r.rebuild[q] = true
 	return nil
 }
@@ -225,7 +224,7 @@ func (r *recovery) visit(off int64, f *message.Fields, _ []byte) error {
 	}
 	_, hi := q.log.Range()
 	if r.from > r.logMin && (f.QueueOffset > hi || hi == 0 && f.QueueOffset > 0) {
-		s.log.Error("consume queue is incomplete and is built anew", "topic", q.topic, "queue", q.id, "offset", hi, "want", f.QueueOffset)
+		s.happened(QueueIncomplete{Topic: q.topic, Queue: q.id, Offset: hi, Want: f.QueueOffset})
 		r.rebuild[q] = true
 		return nil
 	}
@@ -286,7 +285,7 @@ func (r *recovery) belongs(q *queue, index int64, u queuelog.Unit) bool {
 }
 
 func (r *recovery) reject(q *queue, index, off, want int64) {
-	r.s.log.Error("record with a damaged queue offset is in no queue", "topic", q.topic, "queue", q.id, "offset", index, "want", want, "physical", off)
+	r.s.happened(RecordRejected{Topic: q.topic, Queue: q.id, Offset: index, Want: want, Physical: off})
 }
 
 // settle adds the records that wait at the end of a scan: nothing contradicts
@@ -324,7 +323,7 @@ func (r *recovery) add(q *queue, index, off int64, u queuelog.Unit) error {
 	}
 	changed, err := q.log.Repair(index, u)
 	if changed {
-		r.s.log.Warn("consume queue entry was repaired", "topic", q.topic, "queue", q.id, "offset", index)
+		r.s.happened(QueueEntryRepaired{Topic: q.topic, Queue: q.id, Offset: index})
 	}
 	return r.damaged(q, err)
 }

@@ -59,11 +59,12 @@ func (s *Store) retain() error {
 			break
 		}
 		n++
-		s.log.Warn("disk is nearly full: the oldest commit log file was deleted before its time")
 	}
 	err = errors.Join(err, s.expireQueues(n > 0))
 	if n > 0 {
 		s.checkDisk()
+		first, _ := s.clog.Range()
+		s.happened(RetentionRan{Files: n, Bytes: int64(n) * s.cfg.SegmentBytes, First: first})
 	}
 	return err
 }
@@ -164,11 +165,11 @@ func (c *clockWatch) believe(s *Store, now time.Time) bool {
 	}
 	if c.doubt.IsZero() && now.Sub(c.seen) > maxClockStep {
 		c.doubt = now
-		s.log.Error("the clock is far ahead of the newest message: nothing is deleted by age until it has stayed there for the time that messages are kept", "now", now, "newest", c.seen)
+		s.happened(ClockWrong{Ahead: true, Now: now, Newest: c.seen})
 	}
 	if c.seen.Sub(now) > maxClockStep && !c.behind {
 		c.behind = true
-		s.log.Error("the clock is far behind the newest message: new messages get the store time of that one", "now", now, "newest", c.seen)
+		s.happened(ClockWrong{Now: now, Newest: c.seen})
 	}
 	if c.doubt.IsZero() {
 		if c.seen.Before(now) {
@@ -182,23 +183,28 @@ func (c *clockWatch) believe(s *Store, now time.Time) bool {
 	return c.doubt.IsZero()
 }
 
-// checkDisk sets diskFull and reports whether old data should go. Between the
-// two ratios a full disk stays full.
+// checkDisk notes how full the disk is and reports whether old data should go.
+// Between the two ratios a full disk stays full.
 func (s *Store) checkDisk() (crowded bool) {
 	space, err := s.fs.Space(s.cfg.Dir)
 	if err != nil || space.Total <= 0 {
-		s.log.Warn("free disk space is unknown", "err", err)
+		s.happened(DiskUnknown{err})
 		return false
 	}
 	used := 1 - float64(space.Free)/float64(space.Total)
 	enough := space.Free >= s.cfg.DiskFreeBytes
-	switch was := s.diskFull.Load(); {
-	case !was && used > s.cfg.DiskFullRatio && !enough:
-		s.diskFull.Store(true)
-		s.log.Error("disk is full: messages are refused", "used", used, "limit", s.cfg.DiskFullRatio)
-	case was && (used <= s.cfg.DiskCleanRatio || enough):
-		s.diskFull.Store(false)
-		s.log.Info("disk has space again: messages are accepted", "used", used)
+	crowded = used > s.cfg.DiskCleanRatio && !enough
+	was := DiskState(s.disk.Load())
+	is, limit := DiskEnough, s.cfg.DiskCleanRatio
+	switch {
+	case crowded && (used > s.cfg.DiskFullRatio || was == DiskFull):
+		is, limit = DiskFull, s.cfg.DiskFullRatio
+	case crowded:
+		is = DiskCrowded
 	}
-	return used > s.cfg.DiskCleanRatio && !enough
+	if is != was {
+		s.disk.Store(uint32(is))
+		s.happened(DiskChanged{From: was, To: is, Used: used, Free: space.Free, Limit: limit})
+	}
+	return crowded
 }

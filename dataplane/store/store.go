@@ -34,12 +34,13 @@ import (
 
 // Store is an open store folder. Open it, set OnArrival, call Run, and Close it.
 type Store struct {
-	cfg  Config
-	fs   vfs.FS
-	now  func() time.Time
-	log  *slog.Logger
-	lock io.Closer
-	made Format // of the folder as it was found; zero when nothing says it
+	cfg    Config
+	fs     vfs.FS
+	now    func() time.Time
+	log    *slog.Logger
+	listen func(Event) // may be nil
+	lock   io.Closer
+	made   Format // of the folder as it was found; zero when nothing says it
 
 	clog       *commitlog.Log
 	checkpoint checkpoint
@@ -60,13 +61,13 @@ type Store struct {
 	wake       chan struct{} // the commit log has grown
 	arrival    atomic.Pointer[func(Arrival)]
 	folds      []fold
-	foldsFrom  atomic.Int64 // commit log offset that folds still have to see, until they caught up
-	dispatched atomic.Int64 // commit log offset up to which queues are complete
-	storedTime atomic.Int64 // store time of the last dispatched record
-	lastRecord atomic.Int64 // commit log offset of the last dispatched record, written behind dispatched
-	reach      reach        // owned by whoever calls saveProgress
-	diskFull   atomic.Bool
-	clock      clockWatch // owned by whoever calls retain
+	foldsFrom  atomic.Int64  // commit log offset that folds still have to see, until they caught up
+	dispatched atomic.Int64  // commit log offset up to which queues are complete
+	storedTime atomic.Int64  // store time of the last dispatched record
+	lastRecord atomic.Int64  // commit log offset of the last dispatched record, written behind dispatched
+	reach      reach         // owned by whoever calls saveProgress
+	disk       atomic.Uint32 // a DiskState
+	clock      clockWatch    // owned by whoever calls retain
 	rebuilding atomic.Pointer[recovery]
 	suspects   chan *queue // damaged, for rebuildLoop
 	syncMu     sync.Mutex  // held while queues are synced and noted, and while one is emptied; in front of dispatchMu
@@ -104,7 +105,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 
 // newStore returns a store that is still to be opened.
 func newStore(cfg Config, deps Deps) *Store {
-	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}, deleting: map[string]chan struct{}{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, listen: deps.Events, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}, deleting: map[string]chan struct{}{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
@@ -154,7 +155,7 @@ func (s *Store) open(folds []Fold) error {
 	s.clog, err = commitlog.Open(commitlog.Config{
 		Dir: s.path("commitlog"), SegmentBytes: s.cfg.SegmentBytes, FlushInterval: interval, Preallocate: s.cfg.Preallocate,
 		MaxWait: maxAppendWait,
-	}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log, Advanced: func() { poke(s.wake) }, Observer: &s.metrics})
+	}, commitlog.Deps{FS: s.fs, Now: s.now, Events: s.happened, Advanced: func() { poke(s.wake) }, Observer: &s.metrics})
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,7 @@ func (s *Store) Close() error {
 		err = serr
 	}
 	if err == nil && s.rebuilding.Load() != nil {
-		s.log.Warn("the store is stopped while consume queues are built anew: the next start begins again")
+		s.happened(RebuildCut{})
 		return s.release()
 	}
 	if err == nil {

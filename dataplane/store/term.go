@@ -19,7 +19,7 @@ func (s *Store) beginTerm() error {
 	s.terms.Forget(first)
 	_, err = s.terms.Begin(end)
 	if errors.Is(err, vfs.ErrNoSpace) {
-		s.log.Warn("no term begins: the disk is full", "err", err)
+		s.happened(TermNotBegun{err})
 		return nil
 	}
 	return err

@@ -63,7 +63,7 @@ func (s *Store) readFormat() (Format, error) {
 	}
 	if errors.Is(err, ErrConfigDamaged) {
 		// Sizes that do not fit are found with the files, too.
-		s.log.Error("nothing says which sizes the store was made with: those of the configuration are taken", "file", formatFile, "err", err)
+		s.happened(FormatUnknown{err})
 		return Format{}, nil
 	}
 	if err == nil && f.Version > FormatVersion {

@@ -46,7 +46,7 @@ func OpenView(cfg Config, deps Deps) (*View, error) {
 	if err := s.checkpoint.load(s.fs, s.path("checkpoint")); err != nil {
 		return nil, err
 	}
-	s.clog, err = commitlog.Open(commitlog.Config{Dir: s.path("commitlog"), SegmentBytes: cfg.SegmentBytes}, commitlog.Deps{FS: s.fs, Now: s.now, Logger: s.log})
+	s.clog, err = commitlog.Open(commitlog.Config{Dir: s.path("commitlog"), SegmentBytes: cfg.SegmentBytes}, commitlog.Deps{FS: s.fs, Now: s.now})
 	if err != nil {
 		return nil, err
 	}

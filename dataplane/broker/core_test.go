@@ -142,7 +142,7 @@ func TestPull_states(t *testing.T) {
 			t.Errorf("%s: %v", name, out.err)
 		}
 	}
-	if _, err := ParseFilter("SQL92", "a > 1"); CodeOf(err) != CodeBadFilter {
+	if _, err := ParseFilter("SQL92", "a > 1 +"); CodeOf(err) != CodeBadFilter || !strings.Contains(err.Error(), "character 7") {
 		t.Errorf("SQL92: %v", err)
 	}
 }

@@ -1,71 +1,78 @@
 package broker
 
 import (
-	"slices"
-	"strings"
-
+	"github.com/sluicemq/sluice/dataplane/filter"
 	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/store"
 )
 
-// Filter selects messages by tag. A nil Filter takes all.
-type Filter struct {
-	tags  []string
-	codes []int64 // sorted
-}
+// Filter selects the messages of a subscription; nil takes all.
+type Filter = filter.Filter
 
-// ParseFilter reads a subscription. Only tags are understood: "*", or tags
-// separated by "||". The result is nil when it takes everything.
+// ParseFilter compiles a subscription of type TAG or SQL92; "" is TAG. The
+// result is nil when it takes everything. The error has CodeBadFilter and says
+// where the expression is wrong.
 func ParseFilter(expressionType, expression string) (*Filter, error) {
-	switch expressionType {
-	case "", "TAG":
-	case "SQL92":
-		return nil, fail(CodeBadFilter, "SQL92 filters are not supported yet: filter by tag")
-	default:
-		return nil, fail(CodeBadFilter, "unknown filter type %.40q: use TAG", expressionType)
+	f, err := filter.Parse(expressionType, expression, OwnerKey)
+	if err != nil {
+		return nil, fail(CodeBadFilter, "the filter is wrong: %v", err)
 	}
-	expression = strings.TrimSpace(expression)
-	if expression == "" || expression == "*" {
-		return nil, nil
-	}
-	f := &Filter{}
-	for tag := range strings.SplitSeq(expression, "||") {
-		tag = strings.TrimSpace(tag)
-		if tag == "*" {
-			return nil, nil
-		}
-		if tag == "" {
-			continue
-		}
-		if len(f.tags) == 1000 {
-			return nil, fail(CodeBadFilter, "the subscription has over 1000 tags")
-		}
-		f.tags = append(f.tags, tag)
-		f.codes = append(f.codes, message.TagsCode(tag))
-	}
-	if len(f.tags) == 0 {
-		return nil, fail(CodeBadFilter, "the subscription %.100q names no tag", expression)
-	}
-	slices.Sort(f.codes)
 	return f, nil
 }
 
-// MatchCode reports whether a message with this tag hash may pass; a hash can
-// belong to several tags.
-func (f *Filter) MatchCode(code int64) bool {
+// wants reports whether a filter takes a stored record.
+func wants(f *Filter, rec []byte) bool {
 	if f == nil {
 		return true
 	}
-	_, ok := slices.BinarySearch(f.codes, int64(int32(code)))
-	return ok
+	fields, err := message.Parse(rec)
+	return err == nil && f.Match(fields.Properties)
 }
 
-// MatchTag reports whether a message with this tag passes.
-func (f *Filter) MatchTag(tag string) bool { return f == nil || slices.Contains(f.tags, tag) }
-
 // match is the function for the store, nil to take all.
-func (f *Filter) match() func(int64) bool {
-	if f == nil {
+func match(f *Filter) func(int64) bool {
+	if f == nil || f.SQL() {
 		return nil
 	}
 	return f.MatchCode
+}
+
+// What one call may read in search of a message that its filter takes, at
+// least one step of the store.
+const (
+	searchMessages = 2000
+	searchBytes    = 4 << 20
+)
+
+// readMatching is Store.Read for a filter that needs more than the tag's hash:
+// records that it does not take are left out. It goes on behind them until it
+// has found one, or has read enough for one call; then the status is
+// ReadNoMatch, as it is for tags.
+func (b *Broker) readMatching(topic string, queueID int32, offset int64, f *Filter, o store.ReadOptions) (store.Batch, error) {
+	o.Match = match(f)
+	messages, bytes := 0, 0
+	for {
+		batch, err := b.store.Read(topic, queueID, offset, o)
+		if err != nil || f == nil || batch.Status != store.ReadFound {
+			return batch, err
+		}
+		messages += len(batch.Records)
+		kept := batch.Records[:0]
+		for _, rec := range batch.Records {
+			bytes += len(rec)
+			if wants(f, rec) {
+				kept = append(kept, rec)
+			}
+		}
+		if batch.Records = kept; len(kept) > 0 {
+			return batch, nil
+		}
+		offset = batch.Next
+		if messages >= searchMessages || bytes >= searchBytes || offset >= batch.Max {
+			batch.Release()
+			batch.Status = store.ReadNoMatch
+			return batch, nil
+		}
+		batch.Release()
+	}
 }

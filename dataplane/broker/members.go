@@ -98,7 +98,7 @@ func (c *Consumer) bytes() int {
 	n := entryBytes + len(c.Group)
 	for i := range c.Subscriptions {
 		s := &c.Subscriptions[i]
-		n += entryBytes + len(s.Topic) + 2*len(s.Expression) // the filter repeats it
+		n += entryBytes + len(s.Topic) + len(s.Expression) + s.Filter.Bytes()
 		for _, tag := range s.Tags {
 			n += 16 + len(tag)
 		}

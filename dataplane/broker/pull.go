@@ -45,6 +45,7 @@ type Pull struct {
 	Refused func() error
 
 	deadline time.Time
+	passed   bool // records were passed over while the pull was parked
 }
 
 // Pulled is the answer. Records are whole stored records, valid until Release.
@@ -143,6 +144,12 @@ func (b *Broker) again(p *Pull, answer func(Pulled, error)) {
 		}
 	}
 	out, err := b.read(p)
+	if err == nil && out.Status == PullSkipped && time.Now().Before(p.deadline) {
+		// What arrived is not for this pull: it waits on behind it.
+		p.Offset, p.passed = out.Next, true
+		b.park(*p, answer)
+		return
+	}
 	b.finishPull(p, out, err, answer)
 }
 
@@ -201,9 +208,7 @@ func checkQueue(t store.TopicConfig, queueID int32) error {
 
 // read asks the store and translates its status.
 func (b *Broker) read(p *Pull) (Pulled, error) {
-	batch, err := b.store.Read(p.Topic, p.QueueID, p.Offset, store.ReadOptions{
-		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Match: p.Filter.match(),
-	})
+	batch, err := b.readMatching(p.Topic, p.QueueID, p.Offset, p.Filter, store.ReadOptions{MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes})
 	if err != nil {
 		return Pulled{}, fromStore(err)
 	}
@@ -222,6 +227,9 @@ func (b *Broker) read(p *Pull) (Pulled, error) {
 		}
 	default:
 		out.Status = PullOffsetMoved
+	}
+	if out.Status == PullNone && p.passed {
+		out.Status = PullSkipped // so that the client takes Next over
 	}
 	return out, nil
 }

@@ -231,7 +231,7 @@ func (b *Broker) take(ctx context.Context, p *progress, q *Receive, room, maxByt
 	if err := b.takeDue(ctx, p, q, &tk, room, maxAttempts); err != nil {
 		return nil, 0, 0, err
 	}
-	if err := b.takeNew(p, q, &tk, room-len(tk.out), maxBytes); err != nil {
+	if err := b.takeNew(ctx, p, q, &tk, room-len(tk.out), maxBytes); err != nil {
 		return nil, 0, 0, err
 	}
 	p.mu.Lock()
@@ -364,27 +364,15 @@ func (b *Broker) readOne(p *progress, offset int64) (rec []byte, found bool, err
 	return rec, err == nil && f.QueueOffset == offset, nil
 }
 
-func wants(f *Filter, rec []byte) bool {
-	if f == nil {
-		return true
-	}
-	fields, err := message.Parse(rec)
-	if err != nil {
-		return false
-	}
-	tag, _ := message.GetProperty(fields.Properties, message.KeyTags)
-	return f.MatchTag(tag)
-}
-
 // takeNew hands out messages that the group never had. Records that the filter
 // does not want are passed over for good, as with pull consumers.
-func (b *Broker) takeNew(p *progress, q *Receive, tk *taking, room, maxBytes int) error {
+func (b *Broker) takeNew(ctx context.Context, p *progress, q *Receive, tk *taking, room, maxBytes int) error {
 	p.mu.Lock()
 	next, free := p.next, b.cfg.MaxInFlight-len(p.leases)
 	p.mu.Unlock()
 	room = min(room, free)
-	for room > 0 && maxBytes > 0 {
-		batch, err := b.store.Read(p.key.topic, p.queue, next, store.ReadOptions{MaxMessages: room, MaxBytes: min(maxBytes, maxPullBytes), Match: q.Filter.match()})
+	for room > 0 && maxBytes > 0 && ctx.Err() == nil {
+		batch, err := b.readMatching(p.key.topic, p.queue, next, q.Filter, store.ReadOptions{MaxMessages: room, MaxBytes: min(maxBytes, maxPullBytes)})
 		if err != nil {
 			return fromStore(err)
 		}
@@ -394,7 +382,7 @@ func (b *Broker) takeNew(p *progress, q *Receive, tk *taking, room, maxBytes int
 			visibleAt := b.now().Add(q.Invisible).UnixMilli()
 			for _, rec := range batch.Records {
 				f, err := message.Parse(rec)
-				if err != nil || !wants(q.Filter, rec) {
+				if err != nil {
 					continue
 				}
 				l := p.setLocked(lease{offset: f.QueueOffset, attempt: 1, nonce: rand.Uint64(), visibleAt: visibleAt})

@@ -156,7 +156,7 @@ func TestPull_filterOfTheHeartbeat(t *testing.T) {
 		t.Errorf("newer subscription: %d %s", r.Code, r.Remark)
 	}
 	ext = pullExt("g", "orders", 0, 0)
-	ext["expressionType"], ext["subscription"] = "SQL92", "a > 1"
+	ext["expressionType"], ext["subscription"] = "SQL92", "a > 1 +"
 	if r := e.call("slk_a", wire.PullMessage, ext, nil); r.Code != wire.SubscriptionParseFailed {
 		t.Errorf("SQL92: %d %s", r.Code, r.Remark)
 	}

@@ -310,3 +310,40 @@ func TestSDK_wrongSecretAndMissingTopic(t *testing.T) {
 		t.Error("a missing topic was accepted")
 	}
 }
+
+func TestSDK_sqlFilter(t *testing.T) {
+	e := newEnv(t)
+	s := sdk{e, "slk_a", ""}
+	in := newInbox(t)
+	c, err := rocketmq.NewPushConsumer(consumer.WithNameServer([]string{s.ns}), consumer.WithGroupName("g"), consumer.WithInstance("sql"),
+		consumer.WithCredentials(s.credentials()), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := consumer.MessageSelector{Type: consumer.SQL92, Expression: "price BETWEEN 10 AND 20 AND color IN ('red', 'blue') AND TAGS IS NOT NULL"}
+	if err := c.Subscribe("orders", selector, in.listen("c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Shutdown() })
+	p := s.producer("p")
+	for i := range 60 {
+		m := message1("orders", fmt.Sprint(i), "t")
+		m.WithProperty("price", fmt.Sprint(i))
+		m.WithProperty("color", []string{"red", "green", "blue"}[i%3])
+		if _, err := p.SendSync(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.wait("the 7 messages", func() bool { return len(in.seen) >= 7 })
+	for _, body := range []string{"11", "12", "14", "15", "17", "18", "20"} {
+		if in.seen[body] != 1 {
+			t.Errorf("%s came %d times: %v", body, in.seen[body], in.got)
+		}
+	}
+	if len(in.seen) != 7 {
+		t.Errorf("got %v", in.got)
+	}
+}

@@ -180,7 +180,7 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]message.
 		if p.err != nil {
 			return nil, next, p.err
 		}
-		messages, err := pulledMessages(&p.out, filter)
+		messages, err := pulledMessages(&p.out)
 		status, after := p.out.Status, p.out.Next
 		p.out.Release()
 		switch {
@@ -194,17 +194,15 @@ func (c *call) pull(ctx context.Context, req *v2.PullMessageRequest) ([]message.
 	}
 }
 
-// pulledMessages are the messages that pass the filter, as they are stored.
-func pulledMessages(out *broker.Pulled, filter *broker.Filter) ([]message.Message, error) {
+// pulledMessages are the messages of an answer, as they are stored.
+func pulledMessages(out *broker.Pulled) ([]message.Message, error) {
 	messages := make([]message.Message, 0, len(out.Records))
 	for _, rec := range out.Records {
 		m, err := message.Decode(bytes.Clone(rec))
 		if err != nil {
 			return nil, fmt.Errorf("decode record: %w", err)
 		}
-		if tag, _ := m.Property(message.KeyTags); filter.MatchTag(tag) {
-			messages = append(messages, m)
-		}
+		messages = append(messages, m)
 	}
 	return messages, nil
 }

@@ -132,7 +132,7 @@ func TestReceive_refusals(t *testing.T) {
 		}, v2.Code_ILLEGAL_INVISIBLE_TIME},
 		{"no invisible time", func(r *v2.ReceiveMessageRequest) { r.InvisibleDuration = nil }, v2.Code_ILLEGAL_INVISIBLE_TIME},
 		{"SQL", func(r *v2.ReceiveMessageRequest) {
-			r.FilterExpression = &v2.FilterExpression{Type: v2.FilterType_SQL, Expression: "a = 5"}
+			r.FilterExpression = &v2.FilterExpression{Type: v2.FilterType_SQL, Expression: "a == 5"}
 		}, v2.Code_ILLEGAL_FILTER_EXPRESSION},
 		{"negative polling time", func(r *v2.ReceiveMessageRequest) { r.LongPollingTimeout = durationpb.New(-1) }, v2.Code_ILLEGAL_POLLING_TIME},
 		{"bad tags", func(r *v2.ReceiveMessageRequest) { r.FilterExpression.Expression = "||" }, v2.Code_ILLEGAL_FILTER_EXPRESSION},

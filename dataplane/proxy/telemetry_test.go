@@ -99,7 +99,7 @@ func TestTelemetry_badSettings(t *testing.T) {
 	e := newEnv(t)
 	c := e.client("slk_a")
 	sql := consumerSettings("g", v2.ClientType_PUSH_CONSUMER, "orders")
-	sql.GetSubscription().GetSubscriptions()[0].Expression = &v2.FilterExpression{Type: v2.FilterType_SQL, Expression: "a = 1"}
+	sql.GetSubscription().GetSubscriptions()[0].Expression = &v2.FilterExpression{Type: v2.FilterType_SQL, Expression: "a = "}
 	producer := producerSettings("orders")
 	producer.ClientType = v2.ClientType_SIMPLE_CONSUMER.Enum()
 	for name, s := range map[string]*v2.Settings{

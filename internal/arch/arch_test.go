@@ -43,7 +43,8 @@ var ours = map[string][]string{
 	"dataplane/timerlog":      {"dataplane/vfs"},
 	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/store", "dataplane/timerlog", "dataplane/vfs"},
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
-	"dataplane/broker":        {"dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
+	"dataplane/filter":        {"dataplane/message"},
+	"dataplane/broker":        {"dataplane/filter", "dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
 	"dataplane/namesrv":       {"dataplane/policy", "dataplane/remoting", "dataplane/wire"},
 	"dataplane/processor":     {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},

@@ -163,16 +163,38 @@ func (b *Broker) GRPCAddr() net.Addr { return b.front.Addr() }
 // PolicyRevision is the policy in force; 0 before the first.
 func (b *Broker) PolicyRevision() uint64 { return b.engine.Revision() }
 
-// Run serves until ctx ends. Then it stops accepting, finishes what was
-// accepted, flushes, and returns; nil means that all of that worked.
+// errBackground says that something ended that should run for as long as the
+// broker: messages would be stored and never read.
+var errBackground = errors.New("the broker's background work ended")
+
+// Run serves until ctx ends, or the store or the meter stops working. Then it
+// stops accepting, finishes what was accepted, flushes, and returns; nil means
+// that all of that worked.
 func (b *Broker) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // outlives the fronts
 	defer stop()
-	var inner errgroup.Group
-	inner.Go(func() error { return stopped(b.store.Run(background)) })
-	inner.Go(func() error { return stopped(b.meter.Run(background)) })
+	inner, works := errgroup.WithContext(background)
+	lasting := func(name string, run func(context.Context) error) {
+		inner.Go(func() error {
+			err := stopped(run(works))
+			if err == nil && works.Err() != nil {
+				return nil
+			}
+			return errors.Join(fmt.Errorf("%s: %w", name, errBackground), err)
+		})
+	}
+	lasting("store", b.store.Run)
+	lasting("meter", b.meter.Run)
 
 	fronts, ctx := errgroup.WithContext(ctx)
+	fronts.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-works.Done():
+			return errBackground
+		}
+	})
 	fronts.Go(b.server.Serve)
 	fronts.Go(func() error { return b.front.Run(background) })
 	fronts.Go(func() error { return stopped(b.core.Run(ctx)) })
@@ -182,6 +204,9 @@ func (b *Broker) Run(ctx context.Context) error {
 		return b.drain(ctx)
 	})
 	err := fronts.Wait()
+	if errors.Is(err, errBackground) {
+		err = nil // inner says why
+	}
 	err = errors.Join(err, b.core.Close(), b.client.Close())
 	stop()
 	err = errors.Join(err, inner.Wait())

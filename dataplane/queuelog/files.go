@@ -162,11 +162,11 @@ func (l *Files) Open(topic string, id int32) (*Queue, error) {
 
 // Flush writes the queues to their files.
 func (l *Files) Flush(queues []*Queue) error {
-	var errs []error
+	var errs Errors
 	for _, q := range queues {
-		errs = append(errs, q.Flush())
+		errs.Add(q.Flush())
 	}
-	return errors.Join(errs...)
+	return errs.Join()
 }
 
 // Sync makes the queues durable with all that was appended until the call, and

@@ -44,13 +44,13 @@ func (s *Store) allBatches() map[batchKey]*queuelog.Batch {
 
 // eachBatch does something to all batch consume queues.
 func (s *Store) eachBatch(do func(*queuelog.Batch) error) error {
-	var errs []error
+	var errs queuelog.Errors
 	for k, q := range s.allBatches() {
 		if err := do(q); err != nil {
-			errs = append(errs, fmt.Errorf("%s queue %d: %w", k.topic, k.id, err))
+			errs.Add(fmt.Errorf("%s queue %d: %w", k.topic, k.id, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errs.Join()
 }
 
 // makeBatch returns a batch consume queue, loaded from its files if it has any.

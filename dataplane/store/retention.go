@@ -81,7 +81,7 @@ func (s *Store) expireQueues(all bool) error {
 	if !all && len(reserve) == 0 {
 		return nil
 	}
-	var errs []error
+	var errs queuelog.Errors
 	for _, q := range s.allQueues() {
 		if q.building.Load() {
 			continue
@@ -89,7 +89,7 @@ func (s *Store) expireQueues(all bool) error {
 		limit := first
 		if keep, ok := reserve[q.topic]; ok {
 			until, err := s.reserved(q, keep)
-			errs = append(errs, err)
+			errs.Add(err)
 			limit = max(limit, until)
 		} else if !all {
 			continue
@@ -98,13 +98,13 @@ func (s *Store) expireQueues(all bool) error {
 		if changed {
 			s.touched.touch(q)
 		}
-		errs = append(errs, err)
+		errs.Add(err)
 	}
 	if all {
-		errs = append(errs, s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(first) }))
+		errs.Add(s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(first) }))
 		s.deleted.forget(first)
 	}
-	return errors.Join(errs...)
+	return errs.Join()
 }
 
 // reserveTimes returns the topics that keep messages for a time of their own.

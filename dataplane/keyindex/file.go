@@ -143,7 +143,9 @@ func createFile(cfg Config, name string, head header) (*file, error) {
 	return x, nil
 }
 
-func (x *file) slotPage(slot int32) (*slotPage, error) {
+// slotPage returns the page of a slot, from the file if it is not in memory. mu
+// guards the pages against those who look; only the one who puts calls it.
+func (x *file) slotPage(mu *sync.RWMutex, slot int32) (*slotPage, error) {
 	n := slot / pageSlots
 	if p := x.slots[n]; p != nil {
 		return p, nil
@@ -158,7 +160,9 @@ func (x *file) slotPage(slot int32) (*slotPage, error) {
 			p.newest[i] = int32(binary.BigEndian.Uint32(b[slotBytes*i:]))
 		}
 	}
+	mu.Lock()
 	x.slots[n] = p
+	mu.Unlock()
 	return p, nil
 }
 

@@ -142,13 +142,14 @@ func (x *Index) Put(offset, storeTime int64, hashes []int32) error {
 	}
 	for _, h := range hashes {
 		c := x.current()
-		if c == nil || c.head.count >= x.cfg.Entries {
+		// An entry in front of its file's time has none: the clock was set back.
+		if c == nil || c.head.count >= x.cfg.Entries || c.head.count > 1 && storeTime < c.head.begin {
 			var err error
 			if c, err = x.roll(); err != nil {
 				return fmt.Errorf("new key index file: %w", err)
 			}
 		}
-		page, err := c.slotPage(h % x.cfg.Slots)
+		page, err := c.slotPage(&x.mu, h%x.cfg.Slots)
 		if err != nil {
 			return fmt.Errorf("key index %s: %w", c.name, err)
 		}

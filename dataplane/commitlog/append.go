@@ -400,7 +400,7 @@ func (l *Log) write(reqs []*Request, at time.Time) {
 	}
 	segs := *l.segs.Load()
 	seg := segs[len(segs)-1]
-	now := max(at.UnixMilli(), l.writtenTime.Load())
+	now := l.storeTime(at)
 	base := l.written.Load() // where buf goes
 	buf := l.buf[:0]
 	first := 0 // reqs[first:i] are in buf

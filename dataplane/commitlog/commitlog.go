@@ -90,8 +90,9 @@ type Log struct {
 	pressure    pressure
 
 	// Owned by the leader.
-	buf   []byte
-	dirty bool // bytes behind written may not be zero
+	buf    []byte
+	dirty  bool      // bytes behind written may not be zero
+	behind time.Time // since when the clock is far behind; zero while it is not
 
 	allocMu  sync.Mutex
 	next     *segment // made ahead of need

@@ -165,3 +165,25 @@ type WaiterPanicked struct {
 func (e WaiterPanicked) Line() (slog.Level, string, []any) {
 	return slog.LevelError, "who waited for an append panicked", []any{"panic", e.Value, "stack", e.Stack}
 }
+
+// ClockSetBack says that the clock is far behind the newest record, whose store
+// time new ones get for now.
+type ClockSetBack struct{ Now, Newest time.Time }
+
+// Line implements Event.
+func (e ClockSetBack) Line() (slog.Level, string, []any) {
+	return slog.LevelError, "the clock is far behind the newest message: new ones get its store time for now", []any{"now", e.Now, "newest", e.Newest}
+}
+
+// ClockFollowed says that the clock has stayed behind, so store times are those
+// of the clock again: from Offset on they are smaller than in front of it.
+type ClockFollowed struct {
+	Now, Newest time.Time
+	Offset      int64
+}
+
+// Line implements Event.
+func (e ClockFollowed) Line() (slog.Level, string, []any) {
+	return slog.LevelError, "the clock stays behind: store times go back to it, and who looks for a time may find older messages",
+		[]any{"now", e.Now, "newest", e.Newest, "offset", e.Offset}
+}

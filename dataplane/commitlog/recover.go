@@ -64,7 +64,7 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 		off, fields, rec, err := s.Next()
 		f = fields
 		if err == nil {
-			out.LastTime = max(out.LastTime, f.StoreTimestamp)
+			out.LastTime = f.StoreTimestamp
 			if err := r.Visit(off, &f, rec); err != nil {
 				return out, err
 			}

@@ -158,6 +158,9 @@ type clockWatch struct {
 // after a stop of months that only means that they are kept a little longer.
 func (c *clockWatch) believe(s *Store, now time.Time) bool {
 	newest := time.UnixMilli(s.checkpoint.get().physic)
+	if t := s.storedTime.Load(); t > 0 {
+		newest = time.UnixMilli(t) // the checkpoint's never falls, not after a wrong clock either
+	}
 	if c.seen.IsZero() {
 		if c.seen = newest; newest.UnixMilli() == 0 {
 			c.seen = now

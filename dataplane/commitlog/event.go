@@ -187,3 +187,26 @@ func (e ClockFollowed) Line() (slog.Level, string, []any) {
 	return slog.LevelError, "the clock stays behind: store times go back to it, and who looks for a time may find older messages",
 		[]any{"now", e.Now, "newest", e.Newest, "offset", e.Offset}
 }
+
+// TailKept says that bytes behind the end of the log are cut off and where their
+// copy is.
+type TailKept struct {
+	From, To int64 // commit log offsets
+	File     string
+}
+
+// Line implements Event.
+func (e TailKept) Line() (slog.Level, string, []any) {
+	return slog.LevelWarn, "bytes behind the end of the commit log are cut off, a copy is kept", []any{"from", e.From, "to", e.To, "copy", e.File}
+}
+
+// TailNotKept says that bytes behind the end of the log are cut off and gone.
+type TailNotKept struct {
+	From, To int64 // commit log offsets
+	Err      error // why there is no copy
+}
+
+// Line implements Event.
+func (e TailNotKept) Line() (slog.Level, string, []any) {
+	return slog.LevelError, "bytes behind the end of the commit log are cut off, and no copy is kept", []any{"from", e.From, "to", e.To, "err", e.Err}
+}

@@ -21,6 +21,8 @@ type Recovery struct {
 	// Clean says that the last stop was clean: the bytes behind the end are
 	// trusted to be zero when the first of them are.
 	Clean bool
+	// Keep gets a copy of what is cut off; the zero Keep for none.
+	Keep Keep
 	// Visit sees every record from From on; its slices are valid during the
 	// call. An error ends the recovery.
 	Visit func(off int64, f *message.Fields, rec []byte) error
@@ -39,6 +41,7 @@ type Recovered struct {
 	LastTime int64   // store time of the last record, 0 if none was scanned
 	Damaged  []Range // skipped places inside of the log
 	Cut      bool    // bytes or files behind End were removed
+	Kept     []Kept  // copies of them
 	Reason   error   // what stands at End, nil when just zeros
 }
 
@@ -90,6 +93,9 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 		}
 		out.End = s.Offset()
 		break
+	}
+	if err := l.keep(&out, r.Keep, r.Clean); err != nil {
+		return out, err
 	}
 	if err := l.cut(&out, r.Clean); err != nil {
 		return out, fmt.Errorf("cut commit log at %d: %w", out.End, err)

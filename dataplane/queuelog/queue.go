@@ -168,8 +168,33 @@ func (q *Queue) CopyFrom(from *Queue) error {
 			return err
 		}
 	}
-	q.standIn(hi, from.End())
-	return q.Flush()
+	return q.StandIn(hi, from.End())
+}
+
+// standInUnits is how many blank units gather in memory.
+const standInUnits = 1 << 16
+
+// StandIn has blank units up to next take the place of messages that are gone,
+// written but not synced; the newest of them ended at the commit log offset end,
+// and the next message comes behind that. One that has as many stays as it is.
+func (q *Queue) StandIn(next, end int64) error {
+	for {
+		_, hi := q.Range()
+		if hi > 0 && hi >= next {
+			return q.Flush()
+		}
+		step := next
+		if hi > 0 {
+			step = min(next, hi+standInUnits)
+		}
+		q.standIn(step, end)
+		if err := q.Flush(); err != nil {
+			return err
+		}
+		if step == next {
+			return nil
+		}
+	}
 }
 
 // standIn has blank units up to next take the place of messages that are gone;

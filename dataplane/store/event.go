@@ -1,7 +1,9 @@
 package store
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
@@ -52,6 +54,55 @@ type LogBegins struct{ Had, Has int64 } // commit log offsets of the oldest reco
 func (e LogBegins) Line() (slog.Level, string, []any) {
 	return slog.LevelError, "the first commit log files are missing, what they held is lost, unless another program has deleted them for their age",
 		[]any{"had_from", e.Had, "has_from", e.Has}
+}
+
+// LogEndLost says that the log ends in front of what was synced: messages that
+// were acknowledged are gone. It comes at each start until a record is behind.
+type LogEndLost struct {
+	From, To int64 // commit log offsets: where the log ends, and how far it is known to have come
+	Next     int64 // where it goes on
+	Messages int64 // that the queues know to be lost
+	Queues   []LostInQueue
+	More     int // queues that are not in the list
+}
+
+// Line implements Event.
+func (e LogEndLost) Line() (slog.Level, string, []any) {
+	var list strings.Builder
+	for i, q := range e.Queues {
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		fmt.Fprintf(&list, "%s queue %d: %d", q.Topic, q.Queue, q.Messages)
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&list, ", and %d more queues", e.More)
+	}
+	return slog.LevelError, "the end of the commit log is lost although it was synced: a file is missing, or was cut or damaged", []any{
+		"lost_from", e.From, "lost_to", e.To, "goes_on_at", e.Next, "messages", e.Messages, "queues", list.String(),
+		"fix", "stop the server and bring the file back from a copy or a replica; without it these messages are gone, everything else is served",
+	}
+}
+
+// QueueLostMessages says that nothing is left of messages that a queue had; their
+// offsets are not used again.
+type QueueLostMessages struct {
+	Topic    string
+	Queue    int32
+	From, To int64 // queue offsets
+}
+
+// Line implements Event.
+func (e QueueLostMessages) Line() (slog.Level, string, []any) {
+	return slog.LevelError, "messages of a queue are lost, their offsets are not used again", []any{"topic", e.Topic, "queue", e.Queue, "from", e.From, "to", e.To}
+}
+
+// CheckpointDamaged says that nothing tells what was synced.
+type CheckpointDamaged struct{ Err error }
+
+// Line implements Event.
+func (e CheckpointDamaged) Line() (slog.Level, string, []any) {
+	return slog.LevelError, "it is not known what was synced: the whole commit log is checked, but nothing can be missed at its end", []any{"err", e.Err}
 }
 
 // RecordDamaged says that a reader came by a damaged record; once for each.

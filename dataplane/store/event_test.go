@@ -147,7 +147,7 @@ func TestEvents_recoveryAndCheckpoint(t *testing.T) {
 func TestEvents_allHaveALine(t *testing.T) {
 	kinds := map[string]Event{}
 	for _, e := range []Event{
-		RecoveryBegan{}, RecoveryEnded{}, LogBegins{}, RecordDamaged{}, QueueDamaged{}, QueueIncomplete{}, QueueLostPart{}, QueueEntryRepaired{},
+		RecoveryBegan{}, RecoveryEnded{}, LogBegins{}, LogEndLost{}, QueueLostMessages{}, CheckpointDamaged{}, RecordDamaged{}, QueueDamaged{}, QueueIncomplete{}, QueueLostPart{}, QueueEntryRepaired{},
 		DirectoryRemade{}, RebuildBegan{}, RebuildEnded{}, RebuildFailed{}, RebuildCut{}, MessagesMissing{}, RecordRejected{}, PlaceTaken{}, PlaceDiffers{},
 		DispatchFailed{}, QueueFlushFailed{}, MaintenanceFailed{}, CheckpointWritten{}, IndexRemade{}, IndexFailed{}, IndexIncomplete{},
 		ConfigRestored{}, FormatUnknown{}, TermNotBegun{}, RetentionRan{}, DiskChanged{}, DiskUnknown{}, ClockWrong{},

@@ -75,13 +75,15 @@ func (s *Store) saveProgress(queues bool) error {
 			s.reach = reach{last, end}
 		}
 	}
+	flushed := s.clog.Flushed()
 	err := s.checkpoint.update(func(v *checkpointValues) {
 		v.physic = max(v.physic, s.clog.FlushedTime())
 		v.index = max(v.index, s.index.syncedTime())
 		if queues {
 			v.logics = max(v.logics, dispatched)
 		}
-		if s.reach.end <= s.clog.Flushed() {
+		v.synced = max(v.synced, flushed)
+		if s.reach.end <= flushed {
 			v.reached = max(v.reached, s.reach.last)
 		}
 	})

@@ -51,6 +51,9 @@ func (r *recovery) rebuildQueues(states []queuelog.State, end int64) error {
 			q.low = st.Low
 			q.building.Store(true)
 			behind.rebuild[q] = true
+			if st.End <= end {
+				behind.known = append(behind.known, st)
+			}
 			delete(r.rebuild, q)
 			continue
 		}
@@ -151,9 +154,11 @@ func (s *Store) beginRebuild(q *queue) error {
 	s.dispatchMu.Lock()
 	defer s.dispatchMu.Unlock()
 	first, _ := s.clog.Range()
-	q.low, _ = q.log.Range()
+	low, next := q.log.Range()
+	q.low = low
 	q.building.Store(true)
-	r := &recovery{s: s, rebuild: map[*queue]bool{q: true}, building: 1, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1}
+	known := []queuelog.State{{Topic: q.topic, ID: q.id, Next: next, End: q.log.End()}}
+	r := &recovery{s: s, rebuild: map[*queue]bool{q: true}, building: 1, known: known, order: map[*queue]*queueOrder{}, from: first, logMin: first, last: -1}
 	s.rebuilding.Store(r)
 	err := q.log.Reset()
 	r.tried = err != nil
@@ -205,6 +210,13 @@ func (s *Store) finishRebuild(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, st := range r.known {
+		if q := s.findQueue(st.Topic, st.ID); r.rebuild[q] {
+			if err := r.standInFor(q, st); err != nil {
+				return err
+			}
+		}
 	}
 	first, _ := s.clog.Range()
 	for q := range r.rebuild {

@@ -23,10 +23,12 @@ type recovery struct {
 
 	rebuildBatch map[batchKey]bool // batch consume queues that are built anew
 	building     int               // queues in rebuild; set once, for the metrics
+	known        []queuelog.State  // what the directory said of them
 	tried        bool              // finishRebuild has begun; owned by whoever calls it
 
 	newest    *queue // the one with the newest record when it was loaded, nil for none
 	newestEnd int64  // commit log offset behind that record
+	lost      bool   // the log ends in front of what was synced
 	oldest    int64  // commit log offset of the oldest record in any queue, -1 when not known
 }
 
@@ -70,15 +72,23 @@ func (s *Store) recover(clean bool) error {
 	if r.from = from; !ok {
 		r.from = r.checkpointed(r.newest != nil || len(states) > 0)
 	}
+	keep, err := s.keepCut()
+	if err != nil {
+		return err
+	}
 	began := s.now()
 	s.happened(RecoveryBegan{Clean: clean, From: r.from, Queues: len(s.allQueues())})
 	got, err := s.clog.Recover(commitlog.Recovery{
-		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Visit: r.visit,
+		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Keep: keep, Visit: r.visit,
 	})
 	if err == nil {
 		err = r.settle()
 	}
 	if err != nil {
+		return err
+	}
+	cutAt := got.End
+	if err := r.lostTail(states, &got); err != nil {
 		return err
 	}
 	if err := s.deleted.clamp(got.End); err != nil {
@@ -103,13 +113,16 @@ func (s *Store) recover(clean bool) error {
 	if err := errors.Join(r.rebuildQueues(states, got.End), r.rebuildBatches(got.End)); err != nil {
 		return err
 	}
+	if err := r.standIn(states, got.End); err != nil {
+		return err
+	}
 	if err := s.eachBatch(func(q *queuelog.Batch) error { return q.Expire(r.logMin) }); err != nil {
 		return err
 	}
 	for _, d := range got.Damaged {
 		s.metrics.holes.add(d.From)
 	}
-	s.happened(RecoveryEnded{Clean: clean, From: r.from, End: got.End, Cut: got.Cut, Reason: got.Reason, Damaged: len(got.Damaged), Rebuilt: len(r.rebuild), Took: s.now().Sub(began)})
+	s.happened(RecoveryEnded{Clean: clean, From: r.from, End: cutAt, Cut: got.Cut, Reason: got.Reason, Damaged: len(got.Damaged), Rebuilt: len(r.rebuild), Took: s.now().Sub(began)})
 	for _, q := range s.touched.all() {
 		// One that is still to be built is empty; it got its next offset already.
 		if !q.building.Load() {
@@ -121,7 +134,7 @@ func (s *Store) recover(clean bool) error {
 	s.storedTime.Store(got.LastTime)
 	// What is behind the end will be written anew: nothing of it was reached.
 	if err := s.checkpoint.update(func(v *checkpointValues) {
-		if v.reached >= got.End {
+		if v.reached >= cutAt {
 			v.reached = 0
 		}
 	}); err != nil {
@@ -130,7 +143,7 @@ func (s *Store) recover(clean bool) error {
 	s.lastRecord.Store(max(r.last, s.checkpoint.get().reached))
 	// A queue that was cut or built anew is noted before anything is appended
 	// to it. Others are as if they had just been dispatched.
-	if !clean && s.cfg.QueueLayout == LayoutCompatible || r.newestEnd > got.End || len(r.rebuild) > 0 {
+	if !clean && s.cfg.QueueLayout == LayoutCompatible || r.newestEnd > got.End || len(r.rebuild) > 0 || r.lost {
 		if err := s.saveProgress(true); err != nil {
 			return err
 		}

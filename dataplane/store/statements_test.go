@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"testing"
 
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -67,8 +68,8 @@ func TestTagsCode_ofDelayedMessages(t *testing.T) {
 	}
 }
 
-// Statement 38: five numbers in their order in a file of 4096 bytes; ours is
-// behind them.
+// Statement 38: five numbers in their order in a file of 4096 bytes; ours and
+// its checksum are behind them.
 func TestCheckpoint_bytes(t *testing.T) {
 	mem := vfs.NewMem(nil)
 	if err := mem.MkdirAll("/store"); err != nil {
@@ -78,7 +79,7 @@ func TestCheckpoint_bytes(t *testing.T) {
 	if err := c.load(mem, "/store/checkpoint"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.update(func(v *checkpointValues) { *v = checkpointValues{1, 2, 3, 4, 5, 6} }); err != nil {
+	if err := c.update(func(v *checkpointValues) { *v = checkpointValues{1, 2, 3, 4, 5, 6, 7} }); err != nil {
 		t.Fatal(err)
 	}
 	b, err := vfs.ReadFile(mem, "/store/checkpoint")
@@ -87,7 +88,10 @@ func TestCheckpoint_bytes(t *testing.T) {
 	}
 	for i := range 4096 / 8 {
 		want := uint64(i + 1)
-		if i >= 6 {
+		switch {
+		case i == 7:
+			want = uint64(crc32.ChecksumIEEE(b[40:56])) << 32
+		case i > 7:
 			want = 0
 		}
 		if got := binary.BigEndian.Uint64(b[8*i:]); got != want {

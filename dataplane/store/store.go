@@ -144,7 +144,12 @@ func (s *Store) open(folds []Fold) error {
 	if err := s.loadTables(); err != nil {
 		return err
 	}
-	if err := s.checkpoint.load(s.fs, s.path("checkpoint")); err != nil {
+	err = s.checkpoint.load(s.fs, s.path("checkpoint"))
+	if errors.Is(err, errCheckpoint) {
+		s.happened(CheckpointDamaged{Err: err})
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	interval := s.cfg.FlushInterval

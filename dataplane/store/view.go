@@ -23,6 +23,8 @@ type View struct {
 	// TablesErr is why the topic table could not be read: all records count
 	// as those of known topics then.
 	TablesErr error
+	// CheckpointErr is why the checkpoint is not believed: it counts as zeros.
+	CheckpointErr error
 	// States is what the queues held when they were last synced; set by Queues.
 	States []queuelog.State
 }
@@ -43,7 +45,9 @@ func OpenView(cfg Config, deps Deps) (*View, error) {
 		s.batchCQ.Store(&map[string]bool{})
 		s.deleted.m.Store(&map[string]int64{})
 	}
-	if err := s.checkpoint.load(s.fs, s.path("checkpoint")); err != nil {
+	if err := s.checkpoint.load(s.fs, s.path("checkpoint")); errors.Is(err, errCheckpoint) {
+		v.CheckpointErr = err
+	} else if err != nil {
 		return nil, err
 	}
 	s.clog, err = commitlog.Open(commitlog.Config{Dir: s.path("commitlog"), SegmentBytes: cfg.SegmentBytes}, commitlog.Deps{FS: s.fs, Now: s.now})
@@ -84,17 +88,21 @@ func (v *View) Queued(off int64, f *message.Fields) bool { return v.s.queued(off
 func (v *View) Unit(off int64, f *message.Fields) queuelog.Unit { return v.s.unit(off, f) }
 
 // Checkpoint is what the checkpoint file says: store times in ms up to which
-// commit log, queues and key index were synced.
+// commit log, queues and key index were synced, and the commit log offset of a
+// record that is synced with all in front of it and the end of what was synced, 0
+// where that is not known.
 type Checkpoint struct {
-	CommitLog int64 `json:"commitLog"`
+	CommitLog int64 `json:"commit_log"`
 	Queues    int64 `json:"queues"`
 	Index     int64 `json:"index"`
+	Reached   int64 `json:"reached"`
+	Synced    int64 `json:"synced"`
 }
 
 // Checkpoint returns the checkpoint; zeros when there is none.
 func (v *View) Checkpoint() Checkpoint {
 	c := v.s.checkpoint.get()
-	return Checkpoint{c.physic, c.logics, c.index}
+	return Checkpoint{c.physic, c.logics, c.index, c.reached, c.synced}
 }
 
 // QueueStates reports whether the file of queue states can be read.

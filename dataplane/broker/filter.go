@@ -53,6 +53,9 @@ func (b *Broker) readMatching(topic string, queueID int32, offset int64, f *Filt
 	messages, bytes := 0, 0
 	for {
 		batch, err := b.store.Read(topic, queueID, offset, o)
+		if err == nil && batch.Status == store.ReadLater && messages > 0 {
+			batch.Status = store.ReadNoMatch // up to there it was looked at
+		}
 		if err != nil || f == nil || batch.Status != store.ReadFound {
 			return batch, err
 		}

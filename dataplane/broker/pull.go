@@ -54,6 +54,7 @@ type Pulled struct {
 	Next, Min, Max int64
 	Records        [][]byte
 	batch          store.Batch
+	wait           time.Duration // until the store reads so far behind again
 }
 
 // Release gives the memory of Records back.
@@ -83,7 +84,7 @@ func (b *Broker) Pull(p Pull, answer func(Pulled, error)) {
 	}
 	p.deadline = time.Now().Add(min(p.Hold, b.cfg.MaxHold))
 	out, err := b.read(&p)
-	if err != nil || out.Status != PullNone || p.Hold <= 0 {
+	if err != nil || out.Status != PullNone || out.wait > 0 || p.Hold <= 0 {
 		b.finishPull(&p, out, err, answer)
 		return
 	}
@@ -118,10 +119,14 @@ func (b *Broker) CheckHolds() { b.holds.check() }
 // answer.
 const slowest = 500 * time.Millisecond
 
-// slowDown keeps a pull that is over its rate for the time that Admit told,
-// then reads again; or, when that is beyond its hold, answers empty.
+// slowDown keeps a pull that is over its rate, or whose group reads too much that
+// is far behind, for the time that Admit or the store told, then reads again; or,
+// when that is beyond its hold, answers empty.
 func (b *Broker) slowDown(p *Pull, wait time.Duration, out Pulled, answer func(Pulled, error)) {
 	empty := Pulled{Status: PullNone, Next: p.Offset, Min: out.Min, Max: out.Max}
+	if p.passed {
+		empty.Status = PullSkipped
+	}
 	out.Release()
 	left := time.Until(p.deadline)
 	h := &hold{queue: queueKey{queue: -1}, ns: p.Who.NamespaceID, places: places(p.Retained), refused: p.Refused} // no arrival matches it
@@ -154,6 +159,10 @@ func (b *Broker) again(p *Pull, answer func(Pulled, error)) {
 }
 
 func (b *Broker) finishPull(p *Pull, out Pulled, err error, answer func(Pulled, error)) {
+	if err == nil && out.wait > 0 {
+		b.slowDown(p, out.wait, out, answer)
+		return
+	}
 	if err == nil && len(out.Records) > 0 && p.Admit != nil {
 		if wait := p.Admit(len(out.Records)); wait > 0 {
 			b.slowDown(p, wait, out, answer)
@@ -208,7 +217,7 @@ func checkQueue(t store.TopicConfig, queueID int32) error {
 
 // read asks the store and translates its status.
 func (b *Broker) read(p *Pull) (Pulled, error) {
-	batch, err := b.readMatching(p.Topic, p.QueueID, p.Offset, p.Filter, store.ReadOptions{MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes})
+	batch, err := b.readMatching(p.Topic, p.QueueID, p.Offset, p.Filter, store.ReadOptions{MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Group: p.Group})
 	if err != nil {
 		return Pulled{}, fromStore(err)
 	}
@@ -220,6 +229,8 @@ func (b *Broker) read(p *Pull) (Pulled, error) {
 		out.Status = PullSkipped
 	case store.ReadNotFound:
 		out.Status = PullNone
+	case store.ReadLater:
+		out.Status, out.wait = PullNone, batch.Wait
 	case store.ReadNoQueue:
 		out.Status, out.Next = PullNone, 0
 		if p.Offset > 0 {
@@ -228,7 +239,7 @@ func (b *Broker) read(p *Pull) (Pulled, error) {
 	default:
 		out.Status = PullOffsetMoved
 	}
-	if out.Status == PullNone && p.passed {
+	if out.Status == PullNone && p.passed && out.wait == 0 {
 		out.Status = PullSkipped // so that the client takes Next over
 	}
 	return out, nil

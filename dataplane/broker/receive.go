@@ -221,6 +221,7 @@ type taking struct {
 	ended []int64
 	set   []*lease
 	moved bool
+	later time.Duration // until the store reads so far behind again; 0 when it did
 }
 
 // take hands out messages of one queue: first those whose time ran out, then
@@ -245,6 +246,9 @@ func (b *Broker) take(ctx context.Context, p *progress, q *Receive, room, maxByt
 	}
 	if len(p.due) > 0 {
 		soonest = p.due[0].visibleAt
+	}
+	if later := b.now().Add(tk.later).UnixMilli(); tk.later > 0 && (soonest == 0 || later < soonest) {
+		soonest = later
 	}
 	return tk.out, soonest, seq, nil
 }
@@ -372,11 +376,12 @@ func (b *Broker) takeNew(ctx context.Context, p *progress, q *Receive, tk *takin
 	p.mu.Unlock()
 	room = min(room, free)
 	for room > 0 && maxBytes > 0 && ctx.Err() == nil {
-		batch, err := b.readMatching(p.key.topic, p.queue, next, q.Filter, store.ReadOptions{MaxMessages: room, MaxBytes: min(maxBytes, maxPullBytes)})
+		batch, err := b.readMatching(p.key.topic, p.queue, next, q.Filter, store.ReadOptions{MaxMessages: room, MaxBytes: min(maxBytes, maxPullBytes), Group: p.key.group})
 		if err != nil {
 			return fromStore(err)
 		}
 		status := batch.Status
+		tk.later = batch.Wait
 		p.mu.Lock()
 		if status == store.ReadFound || status == store.ReadNoMatch || status == store.ReadRemoved || status == store.ReadOffsetTooSmall {
 			visibleAt := b.now().Add(q.Invisible).UnixMilli()

@@ -249,6 +249,15 @@ func (l *Log) ReadAt(b []byte, off int64) error {
 	return nil
 }
 
+// Forget says that nobody is expected to read the part of one file soon that
+// begins at off: it need not stay in the page cache.
+func (l *Log) Forget(off, n int64) {
+	if s := l.acquire(off); s != nil {
+		s.file.Forget(off-s.base, min(n, s.end()-off))
+		s.release()
+	}
+}
+
 // SegmentEnd returns the offset behind the file that holds off.
 func (l *Log) SegmentEnd(off int64) int64 { return off - off%l.cfg.SegmentBytes + l.cfg.SegmentBytes }
 

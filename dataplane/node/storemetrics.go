@@ -26,6 +26,9 @@ var (
 	dispatchBytes   = describe("sluice_store_dispatch_bytes", "What one round of the dispatcher went through.")
 	readSeconds     = describe("sluice_store_read_seconds", "Time of one read of a queue.")
 	readBytes       = describe("sluice_store_read_bytes", "Records that one read of a queue returned.")
+	coldSeconds     = describe("sluice_store_cold_read_seconds", "Time of one read of a consumer group that is far behind the end of the commit log.")
+	coldBytes       = describe("sluice_store_cold_read_bytes", "What one such read took from the disk, as far as the page cache did not hold it.")
+	coldHeld        = describe("sluice_store_cold_reads_held_total", "Such reads that had to wait, since the budget of their group or of all groups was used up.")
 	unsynced        = describe("sluice_store_unsynced_bytes", "Written to the commit log and not yet synced.")
 	undispatched    = describe("sluice_store_undispatched_bytes", "Written to the commit log and not yet in queues.")
 	damagedParts    = describe("sluice_store_damaged_parts", "Places of the commit log that are damaged and were passed over.")
@@ -57,6 +60,7 @@ func (m storeMetrics) Collect(ch chan<- prometheus.Metric) {
 		{&all.Sync, syncSeconds, syncBytes},
 		{&all.Dispatch, dispatchSeconds, dispatchBytes},
 		{&all.Read, readSeconds, readBytes},
+		{&all.Cold, coldSeconds, coldBytes},
 	} {
 		ch <- shown(w.seconds, &w.work.Nanos, 1e9, firstNanos, lastNanos)
 		ch <- shown(w.bytes, &w.work.Bytes, 1, firstBytes, lastBytes)
@@ -76,6 +80,7 @@ func (m storeMetrics) Collect(ch chan<- prometheus.Metric) {
 	} {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value)
 	}
+	ch <- prometheus.MustNewConstMetric(coldHeld, prometheus.CounterValue, float64(all.ColdHeld))
 	ch <- prometheus.MustNewConstMetric(unplaced, prometheus.CounterValue, float64(all.UnplacedRecords))
 	for name, n := range all.Events {
 		ch <- prometheus.MustNewConstMetric(events, prometheus.CounterValue, float64(n), name)

@@ -88,6 +88,11 @@ type Config struct {
 	DiskFullRatio     float64 // used share of the disk above which appends are refused
 	DiskCleanRatio    float64 // used share above which the oldest files go whatever their age, and below which appends are accepted again
 	DiskFreeBytes     int64   // free space that is enough whatever the two ratios say
+	HotBytes          int64   // reads further behind the end of the commit log are cold; 0 for 40 % of the memory
+	ColdRate          int64   // bytes a second that consumer groups read cold, all together
+	ColdGroupRate     int64   // the same of one group
+	ColdInFlight      int64   // bytes that all of them read cold at a time
+	ColdGroupInFlight int64   // the same of one group
 	Preallocate       bool    // make the next commit log file ahead of need
 	DelayLevels       []time.Duration
 }
@@ -100,6 +105,7 @@ func DefaultConfig() Config {
 		FlushInterval: 500 * time.Millisecond, QueueFlush: time.Second, Checkpoint: time.Minute,
 		Retention: 72 * hour, RetentionCheck: 10 * time.Second,
 		RebuildBehind: 256 << 20, MaxMessageBytes: 4 << 20, DiskFullRatio: 0.90, DiskCleanRatio: 0.85, DiskFreeBytes: 4 << 30,
+		ColdRate: 3 << 29, ColdGroupRate: 1 << 30, ColdInFlight: 8 << 20, ColdGroupInFlight: 1 << 20,
 		Preallocate: true,
 		DelayLevels: []time.Duration{
 			time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, minute, 2 * minute, 3 * minute, 4 * minute, 5 * minute,
@@ -145,6 +151,16 @@ func (c *Config) Validate() error {
 	}
 	if c.RetentionBytes < 0 || c.RetentionBytes > 0 && c.RetentionBytes < 2*c.SegmentBytes {
 		bad("retention_bytes", c.RetentionBytes, fmt.Sprintf("must be 0 for no limit or at least two commit log files (%d)", 2*c.SegmentBytes))
+	}
+	if c.HotBytes < 0 {
+		bad("hot_bytes", c.HotBytes, "must be 0 for 40 % of the memory or the bytes behind the end of the commit log that are read freely")
+	}
+	for name, n := range map[string]int64{
+		"cold_rate": c.ColdRate, "cold_group_rate": c.ColdGroupRate, "cold_in_flight": c.ColdInFlight, "cold_group_in_flight": c.ColdGroupInFlight,
+	} {
+		if n < coldLeast {
+			bad(name, n, fmt.Sprintf("must be at least %d bytes", coldLeast))
+		}
 	}
 	for _, hour := range c.DeleteHours {
 		if hour < 0 || hour > 23 {

@@ -38,6 +38,9 @@ type Metrics struct {
 	Dispatch Work // one round of the dispatcher, over all that had been written
 	Read     Work // one read of a queue that found something to fetch
 
+	Cold     Work   // one cold read of a consumer group, and what it reads of the disk if nothing is cached
+	ColdHeld uint64 // reads that were told to come later
+
 	WaitingAppends    int   // requests that wait to be written
 	WaitingBytes      int   // their records
 	UnsyncedBytes     int64 // written and not yet synced
@@ -61,6 +64,7 @@ func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		Append: s.metrics.append.snapshot(), Write: s.metrics.write.snapshot(), Sync: s.metrics.sync.snapshot(),
 		Dispatch: s.metrics.dispatch.snapshot(), Read: s.metrics.read.snapshot(),
+		Cold: s.cold.work.snapshot(), ColdHeld: s.cold.held.Load(),
 	}
 	// Ends that follow are read before those that lead, so no lag is negative.
 	flushed, dispatched := s.clog.Flushed(), s.dispatched.Load()

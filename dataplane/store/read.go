@@ -81,8 +81,15 @@ func (s *Store) Read(topic string, queueID int32, offset int64, o ReadOptions) (
 	b.bufs = bufs
 	removed, err := s.choose(q, &b, o)
 	if err == nil {
+		cold, wait := s.chill(&b, &o)
+		if wait > 0 {
+			b.Release()
+			b.Status, b.Next, b.Wait = ReadLater, offset, wait
+			return b, nil
+		}
 		var lost bool
 		lost, err = s.fetch(q, bufs)
+		s.warm(q, cold, bufs)
 		removed = removed || lost
 	}
 	if err != nil {

@@ -75,6 +75,7 @@ type Store struct {
 	index      index
 	terms      *replica.Terms
 	metrics    metrics
+	cold       coldReads
 
 	closed  atomic.Bool
 	mu      sync.Mutex
@@ -115,6 +116,7 @@ func newStore(cfg Config, deps Deps) *Store {
 	if s.log == nil {
 		s.log = discard
 	}
+	s.cold.init(&s.cfg, s.now)
 	return s
 }
 

@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Durability says what an append waits for.
 type Durability uint8
 
@@ -29,9 +31,10 @@ const (
 	ReadOffsetTooBig                     // above Max; Next = Max
 	ReadNoQueue                          // the queue has never had a message; Next = 0
 	ReadRemoved                          // records were deleted meanwhile: go on at Next
+	ReadLater                            // the budget of ReadOptions.Group is used up: ask again after Wait
 )
 
-var readStatusNames = [...]string{"found", "no match", "not found", "offset too small", "offset too big", "no queue", "removed"}
+var readStatusNames = [...]string{"found", "no match", "not found", "offset too small", "offset too big", "no queue", "removed", "later"}
 
 // String names the status for logs.
 func (s ReadStatus) String() string {
@@ -46,6 +49,9 @@ func (s ReadStatus) String() string {
 type ReadOptions struct {
 	MaxMessages int
 	MaxBytes    int
+	// Group is the consumer group whose budget a cold read takes from: one far
+	// behind the end of the log. "" has none, and is never told ReadLater.
+	Group string
 	// Match selects records by tags code before they are read; nil takes all.
 	Match func(tagsCode int64) bool
 }
@@ -55,6 +61,7 @@ type ReadOptions struct {
 type Batch struct {
 	Status         ReadStatus
 	Next, Min, Max int64
+	Wait           time.Duration // of ReadLater
 	Records        [][]byte
 
 	bufs *readBuffers

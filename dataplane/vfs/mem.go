@@ -474,6 +474,8 @@ func (h *memHandle) Sync() error {
 // SyncData keeps the time, too.
 func (h *memHandle) SyncData() error { return h.Sync() }
 
+func (h *memHandle) Forget(int64, int64) {}
+
 func (h *memHandle) Size() (int64, error) {
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()

@@ -116,6 +116,9 @@ func (f osFile) SyncData() error {
 		}
 	}
 }
+func (f osFile) Forget(off, n int64) {
+	_ = unix.Fadvise(int(f.f.Fd()), off, n, unix.FADV_DONTNEED) // a hint
+}
 func (f osFile) Close() error { return f.f.Close() }
 
 func (f osFile) Size() (int64, error) {

@@ -427,6 +427,9 @@ func (h *overlayHandle) Sync() error { return nil }
 // SyncData implements File.
 func (h *overlayHandle) SyncData() error { return nil }
 
+// Forget implements File.
+func (h *overlayHandle) Forget(int64, int64) {}
+
 func (h *overlayHandle) Size() (int64, error) {
 	h.f.o.mu.Lock()
 	defer h.f.o.mu.Unlock()

@@ -73,6 +73,9 @@ type File interface {
 	// SyncData is Sync but for the time of the last write, which may be lost: it
 	// need not wait for the file system's journal when blocks are overwritten.
 	SyncData() error
+	// Forget says that nobody is expected to read [off, off+n) soon: what the
+	// page cache holds of it may go, as far as it is on the disk. A hint.
+	Forget(off, n int64)
 	// Size returns the present size.
 	Size() (int64, error)
 }

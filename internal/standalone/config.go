@@ -45,6 +45,9 @@ type Config struct {
 	Retention         time.Duration
 	RetentionCheck    time.Duration
 	RetentionBytes    int64
+	HotBytes          int64
+	ColdRate          int64
+	ColdGroupRate     int64
 	DeleteHours       string // hours of the day, separated by commas
 	Flush             string
 
@@ -77,6 +80,7 @@ func Default() *Config {
 		Data: "./var", HTTP: "127.0.0.1:8080", Admin: "127.0.0.1:8090", NameSrv: "127.0.0.1:9876", Broker: "127.0.0.1:10911", GRPC: "127.0.0.1:8081",
 		Redis: "embedded", TLSMode: node.TLSPermissive,
 		SegmentBytes: 1 << 30, QueueSegmentBytes: 6_000_000, QueueLayout: "compatible", Retention: 72 * time.Hour, RetentionCheck: 10 * time.Second, Flush: "async",
+		ColdRate: store.DefaultConfig().ColdRate, ColdGroupRate: store.DefaultConfig().ColdGroupRate,
 		TransactionFirstCheck: 6 * time.Second, TransactionCheckInterval: 10 * time.Second, TransactionCheckMax: 15, PopMaxInFlight: 10_000,
 		CollectInterval: 10 * time.Second, MailsPerHour: 10_000, LogLevel: "info", ClusterName: "default", BrokerName: "broker-a",
 	}
@@ -160,6 +164,9 @@ func (c *Config) Settings() []*Setting {
 		{"store.queue_layout", "", "compatible: queue files as RocketMQ has them, for some thousand queues; compact: for any number", &c.QueueLayout},
 		{"store.retention", "", "how long messages are kept", &c.Retention},
 		{"store.retention_bytes", "", "the oldest commit log files go while all together have more; 0 for no limit", &c.RetentionBytes},
+		{"store.hot_bytes", "", "consumer groups that read further behind the newest message have a budget; 0 for 40 % of the memory", &c.HotBytes},
+		{"store.cold_rate", "", "bytes a second that all such groups read together", &c.ColdRate},
+		{"store.cold_group_rate", "", "bytes a second that one of them reads", &c.ColdGroupRate},
 		{"store.delete_hours", "", "hours of the local day at which old files are deleted, as 4 or 4,16; empty for all", &c.DeleteHours},
 		{"store.retention_check", "", "how often old files are looked for", &c.RetentionCheck},
 		{"store.flush", "", "what the answer to a send waits for: async (the page cache), sync (the disk) or quorum (the disks of most voters)", &c.Flush},
@@ -345,7 +352,7 @@ func (c *Config) validate() error {
 func (c *Config) store() (store.Config, error) {
 	st := store.DefaultConfig()
 	st.SegmentBytes, st.QueueSegmentBytes, st.Retention, st.RetentionCheck = c.SegmentBytes, c.QueueSegmentBytes, c.Retention, c.RetentionCheck
-	st.RetentionBytes = c.RetentionBytes
+	st.RetentionBytes, st.HotBytes, st.ColdRate, st.ColdGroupRate = c.RetentionBytes, c.HotBytes, c.ColdRate, c.ColdGroupRate
 	var hours, layout, flush error
 	st.DeleteHours, hours = c.deleteHours()
 	st.QueueLayout, layout = store.ParseQueueLayout(c.QueueLayout)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -127,6 +128,7 @@ func inspectTable(out io.Writer, s *storetool.Summary) error {
 	line := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	line("folder\t%s", s.Folder)
 	line("state\t%s", s.State)
+	line("queue layout\t%s", s.Layout)
 	line("sizes\tcommit log file %d, queue file %d, index file %d slots and %d entries", s.Sizes.SegmentBytes, s.Sizes.QueueSegmentBytes, s.Sizes.IndexSlots, s.Sizes.IndexEntries)
 	line("synced up to\tcommit log %s, queues %s, index %s", stamp(s.Checkpoint.CommitLog), stamp(s.Checkpoint.Queues), stamp(s.Checkpoint.Index))
 	line("")
@@ -138,6 +140,13 @@ func inspectTable(out io.Writer, s *storetool.Summary) error {
 	line("TOPIC\tQUEUE\tFROM\tTO\tFILES\tNEWEST AT")
 	for _, q := range s.Queues {
 		line("%s\t%d\t%d\t%d\t%d\t%d", q.Topic, q.Queue, q.From, q.To, q.Files, q.Newest)
+	}
+	if len(s.Cut) > 0 {
+		line("")
+		line("CUT OFF THE COMMIT LOG\tFROM\tBYTES\tWHOLE RECORDS")
+	}
+	for _, c := range s.Cut {
+		line("%s\t%d\t%d\t%d", c.File, c.From, c.Bytes, c.Records)
 	}
 	line("")
 	line("INDEX FILE\tKEYS\tFIRST\tNEWEST")
@@ -219,7 +228,7 @@ func (r *storeRun) repairCommand() *cobra.Command {
 
 func (r *storeRun) exportCommand() *cobra.Command {
 	var filter storetool.ExportFilter
-	var from, to string
+	var from, to, cut string
 	c := r.command("export", "write messages as lines of JSON", func(ctx context.Context) error {
 		for _, t := range []struct {
 			name, text string
@@ -234,18 +243,33 @@ func (r *storeRun) exportCommand() *cobra.Command {
 			}
 			*t.ms = at.UnixMilli()
 		}
-		done, err := storetool.Export(ctx, r.opts, filter, r.out)
+		var done storetool.ExportResult
+		var err error
+		if cut != "" {
+			done, err = storetool.ExportCut(filepath.Join(r.opts.Dir, cut), r.out)
+		} else {
+			done, err = storetool.Export(ctx, r.opts, filter, r.out)
+		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(r.err, "%d messages\n", done.Messages)
+		fmt.Fprintf(r.err, "%d messages in %d lines\n", done.Messages, done.Records)
+		if n := done.LeftOut(); n > 0 {
+			fmt.Fprintf(r.err, "%d records are left out: half messages %d, rolled back %d, of deleted topics %d, of impossible topics or queues %d\n",
+				n, done.Half, done.RolledBack, done.Deleted, done.Impossible)
+		}
 		if done.Damaged > 0 {
 			return fmt.Errorf("%d places of the commit log could not be read; see: sluice store verify %s", done.Damaged, r.opts.Dir)
 		}
 		return nil
 	})
-	c.Long = "Writes messages in the order of the commit log to standard output, one JSON object a line; bodies are Base64 of the stored bytes."
-	c.Flags().StringVar(&filter.Topic, "topic", "", "only of this topic (as stored, with the namespace in front)")
+	c.Long = `Writes messages in the order of the commit log to standard output, one JSON object a line; bodies are Base64 of the stored bytes.
+
+A record that holds several messages (of a topic with queue.type=BatchCQ) is one line: "messages" says how many it holds, body is that of the batch.
+A message in light queues is one line, with its own topic. Left out are half messages of transactions, rolled back ones and those of deleted topics;
+standard error tells how many. Places of the commit log that cannot be read are passed over, and the exit code is 1.`
+	c.Flags().StringVar(&filter.Topic, "topic", "", "only of this topic (as stored, with the namespace in front) or light queue (%LMQ%...)")
+	c.Flags().StringVar(&cut, "cut", "", "instead, all whole records of this copy of what was cut off, as inspect names it (sluice.cut/...)")
 	c.Flags().Int32Var(&filter.Queue, "queue", -1, "only of this queue; -1 for all")
 	c.Flags().StringVar(&from, "from", "", "only stored at or after this time (RFC 3339)")
 	c.Flags().StringVar(&to, "to", "", "only stored before this time (RFC 3339)")

@@ -80,7 +80,7 @@ func TestStore_commands(t *testing.T) {
 	if out, _, code := run(t, "store", "export", dir, "--topic", "T"); code != 0 || strings.Count(out, "\n") != 10 || !strings.Contains(out, `"body":"aGVsbG8="`) {
 		t.Errorf("export: %d, %s", code, out)
 	}
-	if out, _, code := run(t, "store", "repair", dir, "--dry-run", "-o", "json"); code != 0 || !strings.Contains(out, `"dryRun": true`) {
+	if out, _, code := run(t, "store", "repair", dir, "--dry-run", "-o", "json"); code != 0 || !strings.Contains(out, `"dry_run": true`) {
 		t.Errorf("repair: %d, %s", code, out)
 	}
 

@@ -27,7 +27,7 @@ func (r *storeRun) convertCommand() *cobra.Command {
 			return err
 		}
 		if !r.table() {
-			return r.encode(map[string]string{"queueLayout": layout.String()})
+			return r.encode(map[string]string{"queue_layout": layout.String()})
 		}
 		_, err = fmt.Fprintf(r.out, "The queues have the %s layout: set store.queue_layout to %s.\n", layout, layout)
 		return err

@@ -84,6 +84,22 @@ func (v *View) CommitLog() *commitlog.Log { return v.s.clog }
 // Queued tells whether the record at a commit log offset belongs to a queue.
 func (v *View) Queued(off int64, f *message.Fields) bool { return v.s.queued(off, f) }
 
+// Batched tells whether the record at a commit log offset belongs to a batch
+// consume queue.
+func (v *View) Batched(off int64, f *message.Fields) bool { return v.s.batched(off, f) }
+
+// Deleted tells whether the record at a commit log offset is one of a topic that
+// was deleted.
+func (v *View) Deleted(off int64, f *message.Fields) bool { return v.s.deleted.has(f.Topic, off) }
+
+// Topics are those of the table, none when it could not be read.
+func (v *View) Topics() map[string]TopicConfig {
+	if v.TablesErr != nil {
+		return nil
+	}
+	return v.s.Topics()
+}
+
 // Unit is the queue entry that the record at a commit log offset should have.
 func (v *View) Unit(off int64, f *message.Fields) queuelog.Unit { return v.s.unit(off, f) }
 

@@ -186,7 +186,7 @@ func TestInspect_recordedFolder(t *testing.T) {
 	if fingerprint(t, dir) != before {
 		t.Error("the folder has changed")
 	}
-	if s.State != StateUnclean || len(s.Segments) != 2 || s.Segments[0].FirstTime == 0 || len(s.Queues) != 4 || s.Queues[3] != (QueueRange{"GoldenBurst", 3, 0, 15, 16028, 1}) ||
+	if s.State != StateUnclean || len(s.Segments) != 2 || s.Segments[0].FirstTime == 0 || len(s.Queues) != 4 || s.Queues[3] != (QueueRange{"GoldenBurst", 3, 0, 15, 16028, 1, false}) ||
 		len(s.Index) != 1 || s.Index[0].Keys != 180 || s.Checkpoint.CommitLog == 0 {
 		t.Errorf("%+v", s)
 	}

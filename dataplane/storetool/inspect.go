@@ -17,11 +17,13 @@ import (
 type Summary struct {
 	Folder     string           `json:"folder"`
 	State      string           `json:"state"` // "clean", "unclean stop" or "in use"
+	Layout     string           `json:"queue_layout"`
 	Sizes      Sizes            `json:"sizes"`
 	Checkpoint store.Checkpoint `json:"checkpoint"`
 	Segments   []Segment        `json:"segments"`
 	Queues     []QueueRange     `json:"queues"`
 	Index      []IndexFile      `json:"index"`
+	Cut        []CutFile        `json:"cut"`
 }
 
 // Segment is a commit log file.
@@ -30,7 +32,7 @@ type Segment struct {
 	From      int64  `json:"from"`
 	To        int64  `json:"to"`
 	Bytes     int64  `json:"bytes"`
-	FirstTime int64  `json:"firstTime,omitempty"` // store time of the first record in ms; 0 when there is none
+	FirstTime int64  `json:"first_time,omitempty"` // store time of the first record in ms; 0 when there is none
 	Problem   string `json:"problem,omitempty"`
 }
 
@@ -42,14 +44,23 @@ type QueueRange struct {
 	To     int64  `json:"to"`
 	Newest int64  `json:"newest"` // commit log offset of the newest message, -1 for none
 	Files  int    `json:"files"`
+	Batch  bool   `json:"batch,omitempty"` // its records may hold several messages
+}
+
+// CutFile is a copy of what a start or a repair has cut off the commit log.
+type CutFile struct {
+	File    string `json:"file"`
+	From    int64  `json:"from"` // commit log offset of its first byte
+	Bytes   int64  `json:"bytes"`
+	Records int64  `json:"records"` // whole ones
 }
 
 // IndexFile is a file of the key index.
 type IndexFile struct {
 	File      string `json:"file"`
 	Keys      int32  `json:"keys"`
-	FirstTime int64  `json:"firstTime"` // store times in ms
-	LastTime  int64  `json:"lastTime"`
+	FirstTime int64  `json:"first_time"` // store times in ms
+	LastTime  int64  `json:"last_time"`
 }
 
 // The states of a folder.
@@ -66,7 +77,7 @@ func Inspect(o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Folder: o.Dir, Sizes: f.sizes, State: StateClean, Segments: []Segment{}, Queues: []QueueRange{}, Index: []IndexFile{}}
+	s := &Summary{Folder: o.Dir, Sizes: f.sizes, State: StateClean, Layout: f.cfg.QueueLayout.String(), Segments: []Segment{}, Queues: []QueueRange{}, Index: []IndexFile{}, Cut: []CutFile{}}
 	return s, errors.Join(s.look(f, &o), f.close())
 }
 
@@ -107,10 +118,40 @@ func (s *Summary) look(f *folder, o *Options) error {
 			s.Queues = append(s.Queues, r)
 		}
 	}
+	if err := s.batches(v); err != nil {
+		return err
+	}
 	slices.SortFunc(s.Queues, func(a, b QueueRange) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Queue, b.Queue))
 	})
+	if err := s.cuts(f); err != nil {
+		return err
+	}
 	return s.index(f)
+}
+
+// batches lists the batch consume queues.
+func (s *Summary) batches(v *verifier) error {
+	return v.eachQueue("batchconsumequeue", func(topic string, id int32) error {
+		q, err := v.loadBatch(topic, id)
+		if err != nil || q == nil {
+			return err
+		}
+		r := QueueRange{Topic: topic, Queue: id, Newest: -1, Files: len(q.names), Batch: true}
+		for n := q.first; n < q.end; n++ {
+			u, ok, err := q.batchUnit(n)
+			if err != nil || !ok {
+				s.Queues = append(s.Queues, r)
+				return err
+			}
+			if r.Newest < 0 {
+				r.From = u.Base
+			}
+			r.To, r.Newest = u.Next(), u.Offset
+		}
+		s.Queues = append(s.Queues, r)
+		return nil
+	})
 }
 
 // segments lists the commit log, and opens the view when the files allow it.

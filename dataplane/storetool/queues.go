@@ -439,41 +439,54 @@ func (v *verifier) finishQueue(q *queueCheck) error {
 //	0 OFFSET i64, 8 SIZE i32, 12 TAGSCODE i64, 20 STORETIME i64, 28 BASE i64, 36 COUNT i16, 38 COMPACTED i32, 42 zero
 const batchUnitBytes = 46
 
+// loadBatch opens a batch consume queue; nil for a folder without files.
+func (v *verifier) loadBatch(topic string, id int32) (*queueFiles, error) {
+	size, err := commonSize(v.fs, v.path("batchconsumequeue", topic, strconv.Itoa(int(id))))
+	if err != nil || size < batchUnitBytes {
+		return nil, err
+	}
+	q, err := v.loadFiles(batchUnitBytes, size, "batchconsumequeue", topic, strconv.Itoa(int(id)))
+	return &q, err
+}
+
+// batchUnit returns an entry; false where none is in use.
+func (q *queueFiles) batchUnit(n int64) (u queuelog.BatchUnit, ok bool, err error) {
+	b, err := q.entry(n)
+	if err != nil || b == nil {
+		return u, false, err
+	}
+	u.Offset, u.Size = int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))
+	u.Base, u.Count = int64(binary.BigEndian.Uint64(b[28:])), int16(binary.BigEndian.Uint16(b[36:]))
+	return u, u.Size > 0, nil
+}
+
 // checkBatchQueues compares the entries of batch consume queues with their
 // records.
 func (v *verifier) checkBatchQueues() error {
 	return v.eachQueue("batchconsumequeue", func(topic string, id int32) error {
-		size, err := commonSize(v.fs, v.path("batchconsumequeue", topic, strconv.Itoa(int(id))))
-		if err != nil || size < batchUnitBytes {
-			return err
-		}
-		q, err := v.loadFiles(batchUnitBytes, size, "batchconsumequeue", topic, strconv.Itoa(int(id)))
-		if err != nil {
+		q, err := v.loadBatch(topic, id)
+		if err != nil || q == nil {
 			return err
 		}
 		v.Queues++
 		for n := q.first; n < q.end; n++ {
-			b, err := q.entry(n)
-			if err != nil || b == nil {
+			u, ok, err := q.batchUnit(n)
+			if err != nil || !ok {
 				return err
 			}
-			off, bytes := int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))
-			if bytes <= 0 {
-				return nil
-			}
 			v.Units++
-			if off < v.From {
+			if u.Offset < v.From {
 				continue
 			}
-			f, err := v.view.CommitLog().Peek(off)
-			if err == nil && f.Size == bytes && string(f.Topic) == topic && f.QueueID == id {
+			f, err := v.view.CommitLog().Peek(u.Offset)
+			if err == nil && f.Size == u.Size && string(f.Topic) == topic && f.QueueID == id {
 				continue
 			}
-			if err != nil && !errors.Is(err, store.ErrCorrupt) && !v.inDamage(off) && off < v.To {
+			if err != nil && !errors.Is(err, store.ErrCorrupt) && !v.inDamage(u.Offset) && u.Offset < v.To {
 				return err
 			}
 			name, at := q.place(v.cfg.Dir, n)
-			v.fault(Finding{Name: "batch-queue-entry", File: name, Offset: at, What: fmt.Sprintf("the entry says that a record of %d bytes is at %d, where the queue has none", bytes, off), Fix: fixCopy})
+			v.fault(Finding{Name: "batch-queue-entry", File: name, Offset: at, What: fmt.Sprintf("the entry says that a record of %d bytes is at %d, where the queue has none", u.Size, u.Offset), Fix: fixCopy})
 		}
 		return nil
 	})

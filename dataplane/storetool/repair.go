@@ -35,7 +35,7 @@ type FileChange struct {
 // Repaired is the outcome of a Repair.
 type Repaired struct {
 	Folder  string       `json:"folder"`
-	DryRun  bool         `json:"dryRun"`
+	DryRun  bool         `json:"dry_run"`
 	Changes []FileChange `json:"changes"`
 }
 

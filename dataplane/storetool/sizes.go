@@ -16,10 +16,10 @@ import (
 // mappedFileSizeCommitLog, mappedFileSizeConsumeQueue, maxHashSlotNum and
 // maxIndexNum.
 type Sizes struct {
-	SegmentBytes      int64 `json:"segmentBytes"`
-	QueueSegmentBytes int64 `json:"queueSegmentBytes"`
-	IndexSlots        int32 `json:"indexSlots"`
-	IndexEntries      int32 `json:"indexEntries"`
+	SegmentBytes      int64 `json:"segment_bytes"`
+	QueueSegmentBytes int64 `json:"queue_segment_bytes"`
+	IndexSlots        int32 `json:"index_slots"`
+	IndexEntries      int32 `json:"index_entries"`
 }
 
 func (s Sizes) config(dir string) store.Config {

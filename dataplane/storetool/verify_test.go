@@ -314,3 +314,28 @@ func TestStoretool_refusesAFolderInUse(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 }
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeFile makes an empty file.
+func writeFile(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repaired repairs a folder.
+func repaired(t *testing.T, dir string) *Repaired {
+	t.Helper()
+	done, err := Repair(t.Context(), Options{Dir: dir}, RepairOptions{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}

@@ -15,6 +15,7 @@ type appendOp struct {
 	req  commitlog.Request
 	s    *Store
 	q    *queue // that the append has entered
+	room int64  // of Store.largeRoom, that it has
 	done Waiter // of a Submit
 }
 
@@ -30,9 +31,6 @@ type Waiter interface {
 // Waker wants to know when a row of messages is done.
 type Waker = commitlog.Waker
 
-// maxKeptAppend is the largest buffer that waits for the next append.
-const maxKeptAppend = 256 << 10
-
 // Append stores one message and blocks until it has the durability asked for.
 // m is only read. A message without StoreHost gets the configured one.
 //
@@ -46,8 +44,11 @@ func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (A
 	if err != nil {
 		return Appended{}, err
 	}
-	op := s.takeOp(q)
-	if op.req.Records, err = s.encode(op.req.Records[:0], m); err != nil {
+	op, err := s.beginWaiting(ctx, q, m)
+	if err != nil {
+		return Appended{}, err
+	}
+	if op.req.Records, err = s.encode(op.req.Records, m); err != nil {
 		s.giveOp(op)
 		return Appended{}, err
 	}
@@ -62,14 +63,18 @@ func (s *Store) Append(ctx context.Context, m *message.Message, d Durability) (A
 // Submit hands one message over and does not wait: w is told when it has the
 // durability asked for, or could not be stored. Nothing is written before Lead.
 // m and its slices are not used after the call. With an error w is never told;
-// errors as for Append.
+// errors as for Append, which waits for room where Submit of a large message is
+// ErrBusy.
 func (s *Store) Submit(m *message.Message, d Durability, w Waiter) error {
 	q, err := s.admit(m)
 	if err != nil {
 		return err
 	}
-	op := s.takeOp(q)
-	if op.req.Records, err = s.encode(op.req.Records[:0], m); err == nil {
+	op, err := s.begin(q, m)
+	if err != nil {
+		return err
+	}
+	if op.req.Records, err = s.encode(op.req.Records, m); err == nil {
 		s.aim(op, m, 1, d)
 		op.done, op.req.Waiter = w, op
 		err = s.clog.Submit(&op.req)
@@ -114,8 +119,10 @@ func (s *Store) AppendBatch(ctx context.Context, ms []*message.Message, d Durabi
 	if err != nil {
 		return nil, err
 	}
-	op := s.takeOp(q)
-	op.req.Records = op.req.Records[:0]
+	op, err := s.beginWaiting(ctx, q, ms...)
+	if err != nil {
+		return nil, err
+	}
 	total := 0
 	for i, m := range ms {
 		total += len(m.Body)
@@ -218,7 +225,7 @@ func (s *Store) run(ctx context.Context, op *appendOp, m *message.Message, count
 		return nil
 	}
 	if op.req.Abandoned() {
-		op.q.gate.leave() // it is written
+		s.leave(op) // it is written
 	} else {
 		s.giveOp(op)
 	}
@@ -231,24 +238,4 @@ func tooLarge(err error) error {
 		return fmt.Errorf("%w: %w", ErrMessageTooLarge, err)
 	}
 	return err
-}
-
-// takeOp returns an append to a queue that was entered.
-func (s *Store) takeOp(q *queue) *appendOp {
-	op, ok := s.appends.Get().(*appendOp)
-	if !ok {
-		op = &appendOp{s: s}
-	}
-	op.q = q
-	return op
-}
-
-// giveOp ends an append: it is written, or never will be.
-func (s *Store) giveOp(op *appendOp) {
-	op.q.gate.leave()
-	op.q = nil
-	if cap(op.req.Records) <= maxKeptAppend {
-		op.req.Sequence, op.done = nil, nil
-		s.appends.Put(op)
-	}
 }

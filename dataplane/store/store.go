@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
@@ -82,8 +83,10 @@ type Store struct {
 	cancel  context.CancelFunc // ends Run
 	running sync.WaitGroup     // calls of Run
 
-	appends sync.Pool // of *appendOp
-	reads   sync.Pool // of *readBuffers
+	appends      sync.Pool           // of *appendOp
+	largeAppends sync.Pool           // of *appendOp with memory for large records
+	largeRoom    *semaphore.Weighted // largeRoom bytes, for their records
+	reads        sync.Pool           // of *readBuffers
 }
 
 var discard = slog.New(slog.DiscardHandler)
@@ -117,6 +120,7 @@ func newStore(cfg Config, deps Deps) *Store {
 		s.log = discard
 	}
 	s.cold.init(&s.cfg, s.now)
+	s.largeRoom = semaphore.NewWeighted(largeRoom)
 	return s
 }
 

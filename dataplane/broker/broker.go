@@ -26,6 +26,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
@@ -120,6 +121,7 @@ type Config struct {
 	MaxBatchBytes   int           // body bytes of all messages of a batch
 	MaxMessageBytes int
 	Trace           bool // ask clients to send trace messages
+	Transactions    transaction.Config
 }
 
 // DefaultConfig returns the limits, without an identity.
@@ -129,6 +131,7 @@ func DefaultConfig() Config {
 		RegisterPeriod: 10 * time.Second, MemberExpiry: 120 * time.Second, LockExpiry: 60 * time.Second,
 		OffsetsPeriod: 5 * time.Second, MaxParked: 100_000, MaxParkedOfOne: 20_000, MaxHold: 30 * time.Second, MaxMemberBytes: 64 << 20, MaxInFlight: 10_000,
 		MaxInvisible: 12 * time.Hour, YoungQueue: time.Hour, MaxBatchBytes: 4 << 20, MaxMessageBytes: 4 << 20,
+		Transactions: transaction.DefaultConfig(),
 	}
 }
 
@@ -159,7 +162,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("broker.%s is %d: must be positive", name, n))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Transactions.Validate())...)
 }
 
 // Deps are what a broker is given. Store is required; the rest gets the real
@@ -189,6 +192,7 @@ type Broker struct {
 	locks         *queueLocks
 	receives      *receives
 	schedule      *schedule
+	transactions  *transaction.Coordinator
 	register      *register
 	next          roundRobin
 
@@ -235,6 +239,9 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	if b.receives, err = openReceives(b, deps.FS); err != nil {
 		return nil, fmt.Errorf("open receive journal: %w", err)
 	}
+	if b.transactions, err = newTransactions(b, deps); err != nil {
+		return nil, errors.Join(err, b.receives.close())
+	}
 	b.store.OnArrival(b.arrived)
 	return b, nil
 }
@@ -246,11 +253,12 @@ func (b *Broker) Config() Config { return b.cfg }
 func (b *Broker) Booted() time.Time { return b.boot }
 
 // Run does the periodic work until ctx ends: registration, expiry of members,
-// writing of offsets, delivery of delayed retries. The store must be running.
+// writing of offsets, delivery of delayed retries, checks of transactions. The store must be running.
 func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.register.run(ctx) })
 	g.Go(func() error { return b.schedule.run(ctx) })
+	g.Go(func() error { return b.checkTransactions(ctx) })
 	g.Go(func() error { return b.subscriptions.run(ctx, b) })
 	g.Go(func() error { return b.receives.run(ctx) })
 	g.Go(func() error {
@@ -276,7 +284,7 @@ func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.holds.close()
 		b.receives.stop()
-		b.closeErr = errors.Join(b.saveProgress(), b.receives.close())
+		b.closeErr = errors.Join(b.saveProgress(), b.receives.close(), b.transactions.Close())
 	})
 	return b.closeErr
 }
@@ -297,6 +305,9 @@ func (b *Broker) arrived(a store.Arrival) {
 	b.holds.arrived(a)
 	b.receives.arrived(a.Topic)
 	b.schedule.arrived(a)
+	if a.Topic == transaction.HalfTopic {
+		b.transactions.Arrived()
+	}
 }
 
 // every calls fn each period until ctx ends. It returns nil then: ending is no

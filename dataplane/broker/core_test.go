@@ -57,7 +57,8 @@ func TestSend_refusals(t *testing.T) {
 		"properties":    {msg(topicA, 0, "x", "k", strings.Repeat("x", 32766)), CodePropertiesTooLarge},
 		"delay level":   {msg(topicA, 0, "x", message.KeyDelay, "3"), CodeNotYet},
 		"timer":         {msg(topicA, 0, "x", message.KeyTimerDeliverMs, "3"), CodeNotYet},
-		"half message":  {msg(topicA, 0, "x", message.KeyTransactionPrepared, "true"), CodeNotYet},
+		"nobody to ask": {msg(topicA, 0, "x", message.KeyTransactionPrepared, "true"), CodeIllegalMessage},
+		"delayed half":  {msg(topicA, 0, "x", message.KeyTransactionPrepared, "true", message.KeyProducerGroup, "aaaaaaaa%p", message.KeyTimerDelaySec, "3"), CodeIllegalMessage},
 		"light queue":   {msg(topicA, 0, "x", message.KeyMultiDispatch, "%LMQ%bbbbbbbb"), CodeNotYet},
 		"no such group": {msg(RetryTopic("aaaaaaaa%none"), 0, "x"), CodeGroupNotFound},
 	} {
@@ -65,10 +66,12 @@ func TestSend_refusals(t *testing.T) {
 			t.Errorf("%s: got %v, want code %v", name, err, c.want)
 		}
 	}
-	half := msg(topicA, 0, "x")
-	half.SysFlag = message.SysFlagPrepared
-	if _, err := e.Send(t.Context(), caller, half, -1); CodeOf(err) != CodeNotYet {
-		t.Errorf("half message by flag: %v", err)
+	for _, flag := range []int32{message.SysFlagCommit, message.SysFlagRollback} {
+		m := msg(topicA, 0, "x")
+		m.SysFlag = flag
+		if _, err := e.Send(t.Context(), caller, m, -1); CodeOf(err) != CodeIllegalMessage {
+			t.Errorf("sysFlag %d: %v", flag, err)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ const (
 	CodeNotOnline
 	CodeNoSubscription
 	CodeOldSubscription // the heartbeat's is older than the request's
+	CodeTransactionUnknown
+	CodeTransactionEnded // the other way
 	codeCount
 )
 
@@ -65,6 +67,8 @@ var codeTable = [codeCount]struct {
 	CodeNotOnline:          {"consumer_not_online", 206, 40400},
 	CodeNoSubscription:     {"subscription_missing", 24, 40000},
 	CodeOldSubscription:    {"subscription_not_latest", 25, 40000},
+	CodeTransactionUnknown: {"transaction_unknown", 1, 40008},
+	CodeTransactionEnded:   {"transaction_ended", 604, 40008},
 }
 
 func (c Code) String() string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // Client is one connection of a client, made and kept by a front. Its address
@@ -21,6 +23,9 @@ type Client struct {
 	// Notify is called, outside of all locks, when the members of a group that
 	// the client consumes for have changed. It must not block.
 	Notify func(group string)
+	// Ask, if set, puts a question about a transaction to the client. It must
+	// not block.
+	Ask func(transaction.Check) transaction.Answer
 }
 
 // Subscription is one topic that a consumer wants.

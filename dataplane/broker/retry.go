@@ -109,7 +109,7 @@ func (b *Broker) sendRetry(ctx context.Context, who Caller, group string, m *mes
 		return Sent{}, &Error{Code: CodeBodyTooLarge, Text: "the message body is too large", Limit: strconv.Itoa(b.cfg.MaxMessageBytes) + " bytes"}
 	}
 	if m.SysFlag&message.SysFlagTransaction != 0 {
-		return Sent{}, fail(CodeNotYet, "transactional messages are not supported yet")
+		return Sent{}, fail(CodeIllegalMessage, "a transactional message cannot be sent to a retry topic")
 	}
 	limit := maxReconsume
 	if limit < 0 {

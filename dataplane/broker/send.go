@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // OwnerKey is the property that says who is charged for a stored message:
@@ -30,10 +31,14 @@ func (r *roundRobin) pick(n int) int32 { return int32(r.n.Add(1) % uint32(n)) }
 // Send stores one message; the core keeps m and its slices until it returns.
 // m.Topic is physical, m.QueueID -1 lets the broker choose. A message for a
 // retry topic that was tried more than maxReconsume times (-1: as the group
-// says) goes to the group's dead letters, one with a delay level waits first.
+// says) goes to the group's dead letters, one with a delay level waits first. The
+// first half of a transaction waits until its producer decides.
 func (b *Broker) Send(ctx context.Context, who Caller, m *message.Message, maxReconsume int32) (Sent, error) {
 	if group, ok := strings.CutPrefix(m.Topic, RetryPrefix); ok {
 		return b.sendRetry(ctx, who, group, m, maxReconsume)
+	}
+	if transaction.Half(m) {
+		return b.sendHalf(ctx, who, m)
 	}
 	if err := b.prepare(who, m, nil); err != nil {
 		return Sent{}, err
@@ -41,7 +46,8 @@ func (b *Broker) Send(ctx context.Context, who Caller, m *message.Message, maxRe
 	return b.append(ctx, m)
 }
 
-// Submit is Send for a message that is not for a retry topic, without waiting:
+// Submit is Send for a message that is not for a retry topic and belongs to no
+// transaction, without waiting:
 // w is told the outcome, errors as the store says them (see StoreError). Nothing
 // is written before Lead. The core uses m and its slices during the call only,
 // and buf, which may be nil, as memory for its properties. With an error w is
@@ -143,16 +149,23 @@ func durability(m *message.Message) store.Durability {
 	return store.DurabilityDefault
 }
 
-// checkSend refuses what cannot be stored as a normal message.
-func (b *Broker) checkSend(m *message.Message) *Error {
+func (b *Broker) checkSizes(m *message.Message) *Error {
 	if len(m.Properties) > message.MaxPropertiesBytes {
 		return &Error{Code: CodePropertiesTooLarge, Text: "the message properties are too large", Limit: "32767 bytes"}
 	}
 	if len(m.Body) > b.cfg.MaxMessageBytes {
 		return &Error{Code: CodeBodyTooLarge, Text: "the message body is too large", Limit: strconv.Itoa(b.cfg.MaxMessageBytes) + " bytes"}
 	}
+	return nil
+}
+
+// checkSend refuses what cannot be stored as a normal message.
+func (b *Broker) checkSend(m *message.Message) *Error {
+	if err := b.checkSizes(m); err != nil {
+		return err
+	}
 	if m.SysFlag&message.SysFlagTransaction != 0 {
-		return fail(CodeNotYet, "transactional messages are not supported yet")
+		return fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: sysFlag %d", m.SysFlag)
 	}
 	for k, v := range message.Properties(m.Properties) {
 		switch string(k) {
@@ -166,7 +179,7 @@ func (b *Broker) checkSend(m *message.Message) *Error {
 			return fail(CodeNotYet, "light queues are not supported: property %s", k)
 		case message.KeyTransactionPrepared:
 			if string(v) == "true" {
-				return fail(CodeNotYet, "transactional messages are not supported yet: property %s", k)
+				return fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: property %s", k)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluicemq/sluice/dataplane/proxy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // drainTime is how long a stopping node waits for calls that run.
@@ -31,7 +32,8 @@ type BrokerConfig struct {
 	NameServers   []string
 	Store         store.Config // Dir and StoreHost are set here
 	MaxInFlight   int          // received, not acknowledged messages of one queue and group
-	AdvertiseGRPC []string     // host:port of gRPC clients' next calls; empty: as they dialled
+	Transactions  transaction.Config
+	AdvertiseGRPC []string // host:port of gRPC clients' next calls; empty: as they dialled
 }
 
 // Broker is a broker process.
@@ -80,8 +82,14 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 	if cfg.MaxInFlight > 0 {
 		core.MaxInFlight = cfg.MaxInFlight
 	}
+	if cfg.Transactions != (transaction.Config{}) {
+		core.Transactions = cfg.Transactions
+	}
 	b.core, err = broker.New(core, broker.Deps{Store: b.store, Now: c.Now, Logger: c.Logger, Meter: use, Registrar: mqclient.Registrar{Client: b.client}})
 	if err != nil {
+		return nil, err
+	}
+	if err := m.registry.Register(transactionMetrics{b.core}); err != nil {
 		return nil, err
 	}
 	b.processor = processor.New(processor.Deps{Broker: b.core, Policy: b.engine, Usage: b.meter, Calls: use, Refuse: m.refused, Logger: c.Logger, Now: c.Now})

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
 
@@ -23,9 +24,13 @@ type connState struct {
 	principals map[string]*policy.Principal // by key id: the last that signed a request here
 	clients    map[string]*broker.Client    // by client id
 	shown      map[string]string            // physical consumer group -> as the client calls it
+	views      map[string]viewer            // by client id: what its key may see now
 	uncount    func()                       // ends the count of this connection's time; nil before it began
 	gone       bool
 }
+
+// viewer makes the view of who sent a client's last heartbeat.
+type viewer = func() (*policy.View, error)
 
 // Bounds of one connection: a client library has one or a few of each.
 const (
@@ -43,6 +48,7 @@ func (p *Processor) state(c *remoting.Conn) *connState {
 		made = true
 		return &connState{
 			conn: c, b: p.b, principals: map[string]*policy.Principal{}, clients: map[string]*broker.Client{}, shown: map[string]string{},
+			views: map[string]viewer{},
 		}
 	}).(*connState)
 	if made {
@@ -107,7 +113,7 @@ func (s *connState) client(id string, f *wire.Frame) (*broker.Client, error) {
 	}
 	c := &broker.Client{
 		ID: id, Address: s.conn.RemoteAddr().String(), Language: f.Language.String(), Version: f.Version,
-		Protocol: broker.ProtocolRemoting, Notify: s.notify,
+		Protocol: broker.ProtocolRemoting, Notify: s.notify, Ask: func(c transaction.Check) transaction.Answer { return s.ask(id, c) },
 	}
 	s.clients[id] = c
 	return c, nil
@@ -125,6 +131,15 @@ func (s *connState) notify(group string) {
 	f := wire.Request(wire.NotifyConsumerIDsChanged, nil)
 	f.Ext.Add("consumerGroup", name)
 	_ = s.conn.OneWay(f) // closed or full: see above
+}
+
+// seenAs notes how to see things as a client does.
+func (s *connState) seenAs(id string, v viewer) {
+	s.mu.Lock()
+	if s.clients[id] != nil {
+		s.views[id] = v
+	}
+	s.mu.Unlock()
 }
 
 func (s *connState) names(physical, shown string) {
@@ -178,6 +193,11 @@ func (p *Processor) heartbeat(r *request) (*wire.Frame, error) {
 	for i := range hb.Consumers {
 		names = append(names, hb.Consumers[i].GroupName)
 	}
+	if len(names) == 0 {
+		for i := range hb.Producers {
+			names = append(names, hb.Producers[i].GroupName)
+		}
+	}
 	v, err := p.view(r, names...)
 	if err != nil {
 		return nil, err
@@ -215,6 +235,14 @@ func (p *Processor) heartbeat(r *request) (*wire.Frame, error) {
 		s.names(consumer.Group, hb.Consumers[i].GroupName)
 		consumers = append(consumers, consumer)
 	}
+	principal, ns, prefixed, remote := r.p, v.NamespaceID(), v.Prefixed(), r.conn.RemoteAddr().Addr()
+	s.seenAs(hb.ClientID, func() (*policy.View, error) {
+		v, err := principal.In(ns, remote)
+		if err == nil {
+			v.SetPrefixed(prefixed)
+		}
+		return v, err
+	})
 	if err := p.b.Heartbeat(client, producers, consumers); err != nil {
 		keep(err)
 	}

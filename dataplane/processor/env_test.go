@@ -72,7 +72,7 @@ type env struct {
 	brokers *remoting.Server
 }
 
-func newEnv(t testing.TB) *env {
+func newEnv(t testing.TB, change ...func(*broker.Config)) *env {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -109,6 +109,9 @@ func newEnv(t testing.TB) *env {
 	e.st = openStore(t)
 	cfg := broker.DefaultConfig()
 	cfg.Dir, cfg.Addr, cfg.StoreHost, cfg.NameServers = "/broker", e.addr, netip.MustParseAddrPort(e.addr), []string{e.ns}
+	for _, c := range change {
+		c(&cfg)
+	}
 	e.core, err = broker.New(cfg, broker.Deps{Store: e.st, FS: vfs.NewMem(time.Now), Logger: logger, Registrar: mqclient.Registrar{Client: e.system}})
 	if err != nil {
 		t.Fatal(err)

@@ -274,9 +274,9 @@ func TestSend_emptyBody(t *testing.T) {
 	}
 }
 
-func TestSend_delayAndTransactionsAreRefusedClearly(t *testing.T) {
+func TestSend_delayIsRefusedClearly(t *testing.T) {
 	e := newEnv(t)
-	for _, props := range [][]string{{"DELAY", "3"}, {"TIMER_DELIVER_MS", "99999999999999"}, {"TRAN_MSG", "true"}} {
+	for _, props := range [][]string{{"DELAY", "3"}, {"TIMER_DELIVER_MS", "99999999999999"}} {
 		r := e.call("slk_a", wire.SendMessageV2, sendExt("orders", 0, props...), []byte("x"))
 		if r.Code != wire.MessageIllegal || !strings.Contains(r.Remark, "not supported yet") || !strings.Contains(r.Remark, props[0]) {
 			t.Errorf("%v: %d %s", props, r.Code, r.Remark)

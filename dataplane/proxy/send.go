@@ -101,6 +101,9 @@ func (c *call) store(messages []*v2.Message, stored []*message.Message) ([]*v2.S
 		entries[i] = &v2.SendResultEntry{
 			Status: done(v2.Code_OK), MessageId: messages[i].GetSystemProperties().GetMessageId(), Offset: sent[i].QueueOffset,
 		}
+		if stored[i].SysFlag&message.SysFlagPrepared != 0 {
+			entries[i].TransactionId = transactionID(sent[i])
+		}
 	}
 	return entries, nil
 }
@@ -143,7 +146,7 @@ func checkType(m *v2.Message, accepted []v2.MessageType) error {
 	if told := p.GetMessageType(); told != kind && told != v2.MessageType_MESSAGE_TYPE_UNSPECIFIED {
 		return fail(v2.Code_MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "message_type_mismatch", "the message says that it is %s, but what it carries makes it %s", told, kind)
 	}
-	if kind != v2.MessageType_NORMAL {
+	if kind != v2.MessageType_NORMAL && kind != v2.MessageType_TRANSACTION {
 		return notYet("sending %s messages is not supported over gRPC yet", kind)
 	}
 	return nil
@@ -177,6 +180,17 @@ func (c *call) stored(m *v2.Message, topic string) (*message.Message, error) {
 	if h := p.GetBornHost(); len(h) <= maxBornHostBytes && !hasControl(h) {
 		add(message.KeyBornHost, h)
 	}
+	var sysFlag int32
+	if p.GetMessageType() == v2.MessageType_TRANSACTION {
+		window, err := orphanWindow(p)
+		if err != nil {
+			return nil, err
+		}
+		sysFlag = message.SysFlagPrepared
+		add(message.KeyTransactionPrepared, "true")
+		add(message.KeyProducerGroup, m.GetTopic().GetName()) // whoever names the topic in its settings may be asked
+		add(message.KeyCheckImmunityTime, window)
+	}
 	if len(props) > message.MaxPropertiesBytes {
 		return nil, failLimit(v2.Code_MESSAGE_PROPERTIES_TOO_LARGE, "properties_too_large", strconv.Itoa(message.MaxPropertiesBytes)+" bytes", "the message's properties are too large together")
 	}
@@ -185,7 +199,7 @@ func (c *call) stored(m *v2.Message, topic string) (*message.Message, error) {
 		born = t.AsTime().UnixMilli()
 	}
 	return &message.Message{
-		Topic: topic, QueueID: -1, BornTimestamp: born, BornHost: c.remote, Body: body, Properties: policy.StoreProperties(c.v, props),
+		Topic: topic, QueueID: -1, SysFlag: sysFlag, BornTimestamp: born, BornHost: c.remote, Body: body, Properties: policy.StoreProperties(c.v, props),
 	}, nil
 }
 

@@ -28,7 +28,8 @@ type session struct {
 	timeout   time.Duration // the client's request timeout, 0 if not told
 	consumer  *broker.Consumer
 	producers []string
-	streams   []*stream // newest last
+	publishes map[string]*v2.Resource // physical topic -> as the client calls it
+	streams   []*stream               // newest last
 	leases    map[string]*lease
 	ended     bool
 }
@@ -61,6 +62,7 @@ func (c *call) session() (*session, error) {
 			return nil, failLimit(v2.Code_TOO_MANY_REQUESTS, "too_many_clients", strconv.Itoa(limit)+" clients", "too many clients of the namespace are connected to this server")
 		}
 		s = &session{key: key, client: c.client(), leases: map[string]*lease{}}
+		s.client.Ask = s.ask
 		ss.m[key] = s
 		ss.count[key.namespace]++
 	}
@@ -96,6 +98,14 @@ func (c *call) client() *broker.Client {
 
 // modelClustering is how every gRPC client consumes.
 const modelClustering = "CLUSTERING"
+
+// published is what the client calls a topic that its settings name; nil if
+// they do not.
+func (s *session) published(topic string) *v2.Resource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.publishes[topic]
+}
 
 // announce keeps the client a member of its groups.
 func (s *session) announce(core *broker.Broker) error {

@@ -48,20 +48,21 @@ func (c *call) settleProducer(told *v2.Settings) (*session, *v2.Settings, error)
 	if err := c.in(topics...); err != nil {
 		return nil, nil, err
 	}
-	producers := make([]string, 0, len(topics))
+	producers, published := make([]string, 0, len(topics)), make(map[string]*v2.Resource, len(topics))
 	for _, t := range topics {
 		physical, err := c.topic(t, policy.OperationPub)
 		if err != nil {
 			return nil, nil, err
 		}
 		producers = append(producers, physical)
+		published[physical] = t
 	}
 	s, err := c.session()
 	if err != nil {
 		return nil, nil, err
 	}
 	s.mu.Lock()
-	s.producers, s.timeout = producers, told.GetRequestTimeout().AsDuration()
+	s.producers, s.publishes, s.timeout = producers, published, told.GetRequestTimeout().AsDuration()
 	s.mu.Unlock()
 
 	answer := c.echo(told)

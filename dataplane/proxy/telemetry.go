@@ -9,12 +9,18 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // stream is one open Telemetry stream. Its handler is the only writer.
 type stream struct {
-	out chan *v2.TelemetryCommand // commands of the server; bounded
+	out    chan *v2.TelemetryCommand // commands of the server; bounded
+	checks chan transaction.Check    // questions to a producer; bounded
 }
+
+// maxQuestions is how many questions about transactions wait for one stream.
+const maxQuestions = 256
 
 // maxStreams bounds the Telemetry streams of one client. A client that opens
 // more loses the oldest.
@@ -59,7 +65,7 @@ func (s *service) Telemetry(ts grpc.BidiStreamingServer[v2.TelemetryCommand, v2.
 			}
 		}
 	}()
-	t := &telemetry{c: c, ts: ts, st: &stream{out: make(chan *v2.TelemetryCommand, 16)}, repeat: time.NewTimer(s.f.cfg.SettingsRepeat)}
+	t := &telemetry{c: c, ts: ts, st: &stream{out: make(chan *v2.TelemetryCommand, 16), checks: make(chan transaction.Check, maxQuestions)}, repeat: time.NewTimer(s.f.cfg.SettingsRepeat)}
 	t.repeat.Stop()
 	defer t.repeat.Stop()
 	err := t.serve(ctx, in)
@@ -91,6 +97,8 @@ func (t *telemetry) serve(ctx context.Context, in <-chan *v2.TelemetryCommand) e
 				return status.Error(codes.Aborted, "the client opened too many telemetry streams")
 			}
 			err = t.ts.Send(cmd)
+		case q := <-t.st.checks:
+			err = t.recover(q)
 		case <-ctx.Done():
 			switch cause := context.Cause(ctx); {
 			case errors.Is(cause, errRevoked):

@@ -8,19 +8,6 @@ import (
 
 // What the protocol has and this server not yet; callers are admitted first.
 
-// EndTransaction is refused: no transactional message was taken.
-func (s *service) EndTransaction(ctx context.Context, req *v2.EndTransactionRequest) (*v2.EndTransactionResponse, error) {
-	return &v2.EndTransactionResponse{Status: s.f.serve(ctx, "end_transaction", func(c *call) error {
-		if err := c.in(req.GetTopic()); err != nil {
-			return err
-		}
-		if req.GetTransactionId() == "" {
-			return fail(v2.Code_INVALID_TRANSACTION_ID, "transaction_id_invalid", "the transaction id is missing")
-		}
-		return notYet("transactional messages are not supported over gRPC yet")
-	})}, nil
-}
-
 // RecallMessage is refused: no delayed message was taken.
 func (s *service) RecallMessage(ctx context.Context, req *v2.RecallMessageRequest) (*v2.RecallMessageResponse, error) {
 	return &v2.RecallMessageResponse{Status: s.f.serve(ctx, "recall_message", func(c *call) error {

@@ -44,11 +44,12 @@ var ours = map[string][]string{
 	"dataplane/storetool":     {"dataplane/keyindex", "dataplane/message", "dataplane/queuelog", "dataplane/replica", "dataplane/store", "dataplane/timerlog", "dataplane/vfs"},
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
 	"dataplane/filter":        {"dataplane/message"},
-	"dataplane/broker":        {"dataplane/filter", "dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
+	"dataplane/transaction":   {"dataplane/message", "dataplane/store", "dataplane/vfs"},
+	"dataplane/broker":        {"dataplane/filter", "dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/transaction", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
 	"dataplane/namesrv":       {"dataplane/policy", "dataplane/remoting", "dataplane/wire"},
-	"dataplane/processor":     {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
-	"dataplane/proxy":         {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/store"},
+	"dataplane/processor":     {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/transaction", "dataplane/wire"},
+	"dataplane/proxy":         {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/store", "dataplane/transaction"},
 	"dataplane/node":          {"dataplane/..."},
 	"tenant":                  {"internal/errs", "internal/keyfile"},
 	"tenant/tenantdb":         {"tenant", "internal/errs", "internal/sqldb"},
@@ -67,7 +68,7 @@ var ours = map[string][]string{
 	"controlplane/apiclient":  {"controlplane/api"},
 	"controlplane/httpapi":    {"console", "controlplane/api", "controlplane/auth", "controlplane/cache", "controlplane/catalog", "controlplane/controldb", "controlplane/federation", "controlplane/mail", "internal/auditchain", "internal/errs", "tenant"}, // controldb: its records of audit and idempotency, no rows
 	"controlplane":            {"controlplane/...", "billing/...", "tenant/...", "internal/errs", "internal/sqldb", "migrations", "dataplane/mqclient"},
-	"internal/standalone":     {"controlplane", "dataplane/node", "dataplane/store", "internal/keyfile"},
+	"internal/standalone":     {"controlplane", "dataplane/node", "dataplane/store", "dataplane/transaction", "internal/keyfile"},
 	"internal/testcluster":    {"dataplane/mqclient", "dataplane/policy", "dataplane/wire", "internal/standalone", "controlplane/api", "controlplane/apiclient"}, // a data plane without a control plane gets policy and topics from it
 	"cmd/sluice/cli":          {"controlplane/api", "controlplane/apiclient", "internal/auditchain"},
 	"cmd/sluice":              {"cmd/sluice/cli", "console", "controlplane", "dataplane/storetool", "internal/sqldb", "internal/standalone"},

@@ -108,8 +108,8 @@ var methods = map[string]method{
 	"QueryOffset": {needs: []need{topicLook}, call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
 		return unary(c.QueryOffset(ctx, &v2.QueryOffsetRequest{MessageQueue: n.queue(), QueryOffsetPolicy: v2.QueryOffsetPolicy_BEGINNING}))
 	}},
-	"EndTransaction": {call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
-		return unary(c.EndTransaction(ctx, &v2.EndTransactionRequest{Topic: n.topicOf(), MessageId: "m", TransactionId: "t", Resolution: v2.TransactionResolution_COMMIT}))
+	"EndTransaction": {needs: []need{topicPub}, call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
+		return unary(c.EndTransaction(ctx, &v2.EndTransactionRequest{Topic: n.topicOf(), MessageId: "m", TransactionId: strings.Repeat("7", 32), Resolution: v2.TransactionResolution_COMMIT}))
 	}},
 	"Telemetry": {needs: []need{groupSub, topicSub}, call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -131,8 +131,14 @@ var tenantCodes = map[string]remotingOp{
 	"SendMessage":      {make: sendWith(wire.SendMessage), needs: []need{topicPub}},
 	"SendMessageV2":    {make: sendWith(wire.SendMessageV2), needs: []need{topicPub}},
 	"SendBatchMessage": {make: sendWith(wire.SendBatchMessage), needs: []need{topicPub}},
-	"PullMessage":      {make: pullWith, needs: []need{topicSub, groupSub}},
-	"LitePullMessage":  {make: pullWith, needs: []need{topicSub, groupSub}},
+	"EndTransaction": {make: func(w *world, _ names) (map[string]string, any) {
+		return fields("producerGroup", "p", "tranStateTableOffset", fmt.Sprint(w.ownHalf.QueueOffset), "commitLogOffset", fmt.Sprint(w.ownHalfOffset), "commitOrRollback", "0"), nil
+	}, needs: []need{topicPub}, nameless: true},
+	"ResumeCheckHalfMessage": {make: func(w *world, _ names) (map[string]string, any) {
+		return fields("msgId", w.ownHalf.MessageID), nil
+	}, needs: []need{topicPub}, nameless: true},
+	"PullMessage":     {make: pullWith, needs: []need{topicSub, groupSub}},
+	"LitePullMessage": {make: pullWith, needs: []need{topicSub, groupSub}},
 	"QueryConsumerOffset": {make: func(_ *world, n names) (map[string]string, any) {
 		return fields("topic", n.topic, "queueId", "0", "consumerGroup", n.group), nil
 	}, needs: []need{topicSub, groupSub}},
@@ -196,9 +202,9 @@ var (
 	systemCodesOfNames = words(`GetBrokerClusterInfo RegisterBroker UnregisterBroker BrokerHeartbeat QueryDataVersion GetBrokerMemberGroup DeleteTopicInNamesrv PullDenials
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
-	absentCodes = words(`UpdateAndCreateTopicList EndTransaction CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
+	absentCodes = words(`UpdateAndCreateTopicList CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
 		GetConsumerStatusFromClient InvokeBrokerToResetOffset QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
-		ResumeCheckHalfMessage SendReplyMessage SendReplyMessageV2 PushReplyMessageToClient QueryTopicsByConsumer QuerySubscriptionByConsumer RecallMessage
+		SendReplyMessage SendReplyMessageV2 PushReplyMessageToClient QueryTopicsByConsumer QuerySubscriptionByConsumer RecallMessage
 		QueryAssignment SetMessageRequestMode PopMessage AckMessage PeekMessage ChangeMessageInvisibleTime Notification PollingInfo PopRollback BatchAckMessage`)
 )
 

@@ -142,6 +142,8 @@ type world struct {
 	callers               []caller
 	broker, names, grpc   string
 	ownOffset, theirs     int64 // in the commit log, of a message of each tenant
+	ownHalf               mqclient.SendResult
+	ownHalfOffset         int64 // in the commit log
 	ownMessage, hisSecret string
 }
 
@@ -229,6 +231,11 @@ func (w *world) fill(sign ed25519.PrivateKey, secret []byte) {
 	}
 	w.theirs = send(foreignNS, foreignMark)
 	w.ownOffset = send(ownNS, "own")
+	half := message.AppendProperty(message.AppendProperty(nil, message.KeyTransactionPrepared, "true"), message.KeyProducerGroup, ownNS+"%p")
+	w.ownHalf, err = broker.Send(ctx, mqclient.SendRequest{Topic: ownNS + "%" + topic, QueueID: 0, Body: []byte("half"), Properties: half})
+	check(t, err)
+	_, w.ownHalfOffset, err = message.ParseOffsetID(w.ownHalf.MessageID)
+	check(t, err)
 }
 
 func check(t testing.TB, err error) {

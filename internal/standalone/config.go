@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/node"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // Config is everything that can be set, for all roles of the binary. Each
@@ -339,11 +340,15 @@ func (c *Config) validate() error {
 	st.Dir = c.Data    // a part of it, once it serves
 	errs = append(errs, st.Validate())
 	for path, n := range map[string]int64{
+		"transaction.first_check": int64(c.TransactionFirstCheck), "transaction.check_interval": int64(c.TransactionCheckInterval), "transaction.check_max": c.TransactionCheckMax,
 		"pop.max_in_flight": c.PopMaxInFlight, "usage.collect_interval": int64(c.CollectInterval), "mails_per_hour": c.MailsPerHour,
 	} {
 		if n <= 0 {
 			bad(path, "must be positive")
 		}
+	}
+	if c.TransactionCheckMax > transaction.MaxChecks {
+		bad("transaction.check_max", fmt.Sprintf("must be at most %d", transaction.MaxChecks))
 	}
 	return errors.Join(errs...)
 }

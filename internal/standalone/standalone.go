@@ -25,6 +25,7 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane"
 	"github.com/sluicemq/sluice/dataplane/node"
+	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
 // Addresses are where a process serves; they are what the ready file holds.
@@ -169,6 +170,9 @@ func (s *Server) openBroker() error {
 		return errors.Join(err, ln.Close(), grpc.Close())
 	}
 	cfg := node.BrokerConfig{Name: s.cfg.BrokerName, Advertise: s.cfg.Advertise, NameServers: nameServers, Store: st, MaxInFlight: int(s.cfg.PopMaxInFlight)}
+	cfg.Transactions = transaction.DefaultConfig()
+	cfg.Transactions.First, cfg.Transactions.Period = s.cfg.TransactionFirstCheck, s.cfg.TransactionCheckInterval
+	cfg.Transactions.Checks, cfg.Transactions.MaxAge = int(s.cfg.TransactionCheckMax), s.cfg.Retention
 	if s.cfg.Advertise != "" {
 		_, port, err := net.SplitHostPort(grpc.Addr().String())
 		if err != nil {

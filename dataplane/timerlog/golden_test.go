@@ -125,7 +125,7 @@ func TestGolden_read(t *testing.T) {
 	n := 0
 	must(t, l.Each(0, func(pos int64, u Unit) error {
 		r := want.Timerlog.Units[n]
-		if w := (Unit{r.PrevPos, r.Magic, r.CurrWriteTime, r.DelayTime, r.PhysicalOffset, r.Size, r.TopicHash}); u != w || pos != r.Position {
+		if w := (Unit{r.PrevPos, r.Magic, r.CurrWriteTime, r.DelayTime, r.PhysicalOffset, r.Size, r.TopicHash, 0}); u != w || pos != r.Position {
 			t.Errorf("unit %d at %d is %+v, want %+v at %d", n, pos, u, w, r.Position)
 		}
 		n++

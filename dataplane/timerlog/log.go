@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/sluicemq/sluice/dataplane/vfs"
@@ -35,6 +36,8 @@ type Log struct {
 	tail    []byte
 	open    vfs.File // the file that was used last
 	openAt  int64    // its begin
+	block   []byte   // what At read last
+	blockAt int64    // its position
 }
 
 // Open opens a log for reading and writing. Everything in front of synced, the
@@ -277,15 +280,33 @@ func (l *Log) At(pos int64) (Unit, error) {
 	if pos >= l.written {
 		return DecodeUnit(l.tail[pos-l.written:], pos)
 	}
+	if pos < l.blockAt || pos+UnitBytes > l.blockAt+int64(len(l.block)) {
+		if err := l.readBlock(pos); err != nil {
+			return Unit{}, err
+		}
+	}
+	return DecodeUnit(l.block[pos-l.blockAt:], pos)
+}
+
+// blockBytes is how much At reads at once: the units of a chain that were added
+// in a row are together.
+const blockBytes = 78 * UnitBytes
+
+// readBlock brings the unit at pos and what is in front of it to l.block. All
+// of that is written and never changes.
+func (l *Log) readBlock(pos int64) error {
 	f, err := l.file(pos)
 	if err != nil {
-		return Unit{}, err
+		return err
 	}
-	var b [UnitBytes]byte
-	if _, err := f.ReadAt(b[:], pos-l.openAt); err != nil {
-		return Unit{}, fmt.Errorf("read the timer unit at %d: %w", pos, err)
+	from := max(pos+UnitBytes-blockBytes, l.openAt)
+	l.block = slices.Grow(l.block[:0], blockBytes)[:pos+UnitBytes-from]
+	if _, err := f.ReadAt(l.block, from-l.openAt); err != nil {
+		l.block = l.block[:0]
+		return fmt.Errorf("read the timer unit at %d: %w", pos, err)
 	}
-	return DecodeUnit(b[:], pos)
+	l.blockAt = from
+	return nil
 }
 
 // Each calls visit for the units from a position on, the oldest first, and

@@ -15,7 +15,7 @@ const day = 24 * 3600 * 1000
 
 // Statement 52: a unit has 52 bytes, a chain ends with -1, a marker has 16.
 func TestUnit_bytes(t *testing.T) {
-	u := Unit{Previous: -1, Magic: MagicDefault | MagicRoll, WriteTime: 1700000000000, Delay: 172800000, Offset: 1024, Size: 300, TopicHash: -2}
+	u := Unit{Previous: -1, Magic: MagicDefault | MagicRoll, WriteTime: 1700000000000, Delay: 172800000, Offset: 1024, Size: 300, TopicHash: -2, Wanted: 0}
 	want := "00000034" + "ffffffffffffffff" + "00000003" + "0000018bcfe56800" + "0a4cb800" + "0000000000000400" + "0000012c" + "fffffffe" + "0000000000000000"
 	b := AppendUnit(nil, u)
 	if got := hex.EncodeToString(b); got != want || len(b) != 52 {

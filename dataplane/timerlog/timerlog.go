@@ -6,7 +6,8 @@
 // It owns the bytes and the rule that says which slot a message goes to. It
 // does not schedule: who reads the timer topic, who delivers and when the files
 // are synced is the business of its user. Log and Wheel are used by one
-// goroutine at a time; all memory they take is bounded by constants here.
+// goroutine at a time; all memory they take is bounded: a buffer, and the slots
+// that changed since the last Sync, at most 38,707,200 bytes.
 //
 // The files say again what the commit log says: the order for durability is
 // Log.Sync, Wheel.Sync, Checkpoint.Write. What is missing behind the
@@ -46,11 +47,7 @@ func Add(l *Log, w *Wheel, u Unit) (int64, error) {
 	if !ok {
 		s = Slot{First: pos}
 	}
-	s.Last = pos
-	if s.Num++; u.Magic&MagicDelete != 0 {
-		s.Num -= 2
-	}
-	return pos, w.Put(u.Due(), s)
+	return pos, w.Put(u.Due(), s.with(pos, u))
 }
 
 // Chain calls visit for the units of a slot, the newest first, and ends with

@@ -25,7 +25,7 @@ const (
 //
 //	 0 SIZE i32 (52)          4 PREVIOUS i64          12 MAGIC i32
 //	16 WRITETIME i64         24 DELAY i32             28 OFFSET i64
-//	36 RECORDSIZE i32        40 TOPICHASH i32         44 RESERVED i64 (0)
+//	36 RECORDSIZE i32        40 TOPICHASH i32         44 WANTED i64
 type Unit struct {
 	Previous  int64 // position of the unit in front of it in its slot, -1 for none
 	Magic     int32
@@ -34,6 +34,7 @@ type Unit struct {
 	Offset    int64 // of its record in the commit log
 	Size      int32 // of the record, bytes
 	TopicHash int32 // Java hash of the topic that it is for, 0 for none
+	Wanted    int64 // when its sender wants it, ms; 0 in units of RocketMQ, which keeps these bytes free
 }
 
 // Due is the time of the unit's slot in ms.
@@ -49,19 +50,19 @@ func AppendUnit(b []byte, u Unit) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(u.Offset))
 	b = binary.BigEndian.AppendUint32(b, uint32(u.Size))
 	b = binary.BigEndian.AppendUint32(b, uint32(u.TopicHash))
-	return binary.BigEndian.AppendUint64(b, 0)
+	return binary.BigEndian.AppendUint64(b, uint64(u.Wanted))
 }
 
 // DecodeUnit reads the unit at position pos from the begin of b. The error is
-// ErrDamaged when b is shorter than a unit or no unit at pos can be so; the
-// reserved bytes are not looked at.
+// ErrDamaged when b is shorter than a unit or no unit at pos can be so. A Wanted that is
+// negative says nothing and becomes 0.
 func DecodeUnit(b []byte, pos int64) (Unit, error) {
 	if len(b) < UnitBytes {
 		return Unit{}, fmt.Errorf("timer unit at %d has %d bytes, not %d: %w", pos, len(b), UnitBytes, ErrDamaged)
 	}
 	i32 := func(at int) int32 { return int32(binary.BigEndian.Uint32(b[at:])) }
 	i64 := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
-	u := Unit{Previous: i64(4), Magic: i32(12), WriteTime: i64(16), Delay: i32(24), Offset: i64(28), Size: i32(36), TopicHash: i32(40)}
+	u := Unit{Previous: i64(4), Magic: i32(12), WriteTime: i64(16), Delay: i32(24), Offset: i64(28), Size: i32(36), TopicHash: i32(40), Wanted: max(i64(44), 0)}
 	var field string
 	var value int64
 	switch {

@@ -21,10 +21,8 @@ const (
 	WheelBytes = Slots * SlotBytes
 )
 
-const (
-	pageBytes = 4096 // slots that are written together
-	maxPages  = 1024 // that wait in memory to be written: 4 MiB
-)
+// pageBytes is how much of the wheel is written together: 128 slots.
+const pageBytes = 4096
 
 // Slot is what waits for one step of time:
 //
@@ -56,7 +54,7 @@ func DecodeSlot(b []byte) Slot {
 type Wheel struct {
 	f         vfs.File
 	precision int64
-	pages     map[int64]*[pageBytes]byte // changed and not written, by their place in the file
+	pages     map[int64]*[pageBytes]byte // changed and not synced, by their place in the file
 }
 
 // OpenWheel opens the wheel in a file, or makes an empty one. The precision is
@@ -112,48 +110,41 @@ func (w *Wheel) Slot(timeMs int64) (Slot, bool, error) {
 }
 
 // Put sets the slot of a time in ms, in place of the one that had its place; it
-// sets s.Time itself. It is in memory until many changes wait, or Sync. After
-// an error nothing was changed.
+// sets s.Time itself. It is in memory until Sync, so that no slot in the file
+// points at a unit that the log has not synced. After an error nothing was
+// changed.
 func (w *Wheel) Put(timeMs int64, s Slot) error {
+	s.Time = timeMs / w.precision
+	return w.put(timeMs, s)
+}
+
+// Clear makes the slot of a time an unused one, whatever is in it.
+func (w *Wheel) Clear(timeMs int64) error { return w.put(timeMs, Slot{}) }
+
+func (w *Wheel) put(timeMs int64, s Slot) error {
 	at := w.place(timeMs)
 	page := at - at%pageBytes
 	p := w.pages[page]
 	if p == nil {
-		if len(w.pages) >= maxPages {
-			if err := w.write(); err != nil {
-				return err
-			}
-		}
 		p = new([pageBytes]byte)
 		if _, err := w.f.ReadAt(p[:], page); err != nil {
 			return fmt.Errorf("read timer slots at %d: %w", page, err)
 		}
 		w.pages[page] = p
 	}
-	s.Time = timeMs / w.precision
 	AppendSlot(p[at%pageBytes:at%pageBytes], s)
 	return nil
 }
 
-func (w *Wheel) write() error {
-	for at, p := range w.pages {
-		if _, err := w.f.WriteAt(p[:], at); err != nil {
-			return err
-		}
-		delete(w.pages, at)
-	}
-	return nil
-}
-
-// Each calls visit for every slot that was ever used, in the order of the
-// file, and ends with the first error of visit, which must not Put.
+// Each calls visit for every slot that is in use or was, in the order of the
+// file, and ends with the first error of visit. What visit puts may be visited
+// or not.
 func (w *Wheel) Each(visit func(Slot) error) error {
-	if err := w.write(); err != nil {
-		return err
-	}
 	b, zero := make([]byte, pageBytes), make([]byte, pageBytes) // most of the file is a hole
 	for at := int64(0); at < WheelBytes; at += int64(len(b)) {
-		if _, err := w.f.ReadAt(b, at); err != nil {
+		if p := w.pages[at]; p != nil {
+			copy(b, p[:])
+		} else if _, err := w.f.ReadAt(b, at); err != nil {
 			return fmt.Errorf("read timer slots at %d: %w", at, err)
 		}
 		if bytes.Equal(b, zero) {
@@ -170,12 +161,19 @@ func (w *Wheel) Each(visit func(Slot) error) error {
 	return nil
 }
 
-// Sync makes all slots durable.
+// Sync makes all slots durable. The log must be synced before. After an error
+// the slots stay in memory.
 func (w *Wheel) Sync() error {
-	if err := w.write(); err != nil {
+	for at, p := range w.pages {
+		if _, err := w.f.WriteAt(p[:], at); err != nil {
+			return err
+		}
+	}
+	if err := w.f.Sync(); err != nil {
 		return err
 	}
-	return w.f.Sync()
+	clear(w.pages)
+	return nil
 }
 
 // Close closes the file. What was not synced may be lost.

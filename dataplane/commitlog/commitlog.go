@@ -212,6 +212,9 @@ func (l *Log) Written() int64 { return l.written.Load() }
 // Flushed is the end of what is synced.
 func (l *Log) Flushed() int64 { return l.flushed.Load() }
 
+// WrittenTime returns the store time of the newest record; 0 when there is none.
+func (l *Log) WrittenTime() int64 { return l.writtenTime.Load() }
+
 // FlushedTime is a store time up to which all records are synced.
 func (l *Log) FlushedTime() int64 { return l.flushedTime.Load() }
 

@@ -18,8 +18,8 @@ import (
 //   - under pressure: while the disk is fuller than Config.DiskCleanRatio,
 //     whatever the age and the hour.
 //
-// What the dispatcher or a fold has not seen stays in any case, and nothing
-// else holds a file: readers keep the one that they read open, not its name.
+// What the dispatcher or a fold has not seen stays in any case, what waits for
+// its time (OnRetain) stays when it is only old, and nothing else holds a file: readers keep the one that they read open, not its name.
 // A topic with AttributeReserveTime hides its messages earlier: the queues'
 // first offsets move, the bytes go with their files.
 const maxExpired = 10 // files that one look deletes by age, and as many under pressure
@@ -38,7 +38,7 @@ func (s *Store) retain() error {
 	believed := s.clock.believe(s, now)
 	s.metrics.doubted.Store(!believed)
 	if believed && (len(s.cfg.DeleteHours) == 0 || slices.Contains(s.cfg.DeleteHours, now.Hour())) {
-		n, err = s.clog.Expire(now.Add(-s.cfg.Retention), limit, maxExpired)
+		n, err = s.clog.Expire(now.Add(-s.cfg.Retention), s.limitByAge(limit), maxExpired)
 	}
 	for err == nil && s.cfg.RetentionBytes > 0 && s.logBytes() > s.cfg.RetentionBytes {
 		var dropped bool

@@ -61,6 +61,7 @@ type Store struct {
 
 	wake       chan struct{} // the commit log has grown
 	arrival    atomic.Pointer[func(Arrival)]
+	needed     atomic.Pointer[func() int64] // see OnRetain
 	folds      []fold
 	foldsFrom  atomic.Int64  // commit log offset that folds still have to see, until they caught up
 	dispatched atomic.Int64  // commit log offset up to which queues are complete

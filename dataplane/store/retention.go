@@ -19,9 +19,10 @@ import (
 //     whatever the age and the hour.
 //
 // What the dispatcher or a fold has not seen stays in any case, what waits for
-// its time (OnRetain) stays when it is only old, and nothing else holds a file: readers keep the one that they read open, not its name.
-// A topic with AttributeReserveTime hides its messages earlier: the queues'
-// first offsets move, the bytes go with their files.
+// its time (OnRetain) stays when it is only old, and nothing else holds a file:
+// readers keep the one that they read open, not its name. A topic with
+// AttributeReserveTime or AttributeReserveBytes hides its messages earlier: the
+// queues' first offsets move, the bytes go with their files.
 const maxExpired = 10 // files that one look deletes by age, and as many under pressure
 
 // AttributeReserveTime of a topic is how long its messages can be read, in ms;
@@ -60,7 +61,8 @@ func (s *Store) retain() error {
 		}
 		n++
 	}
-	err = errors.Join(err, s.expireQueues(n > 0))
+	cut, cerr := s.topicBytes.count(s, s.byteLimits())
+	err = errors.Join(err, cerr, s.expireQueues(n > 0, cut))
 	if n > 0 {
 		s.checkDisk()
 		first, _ := s.clog.Range()
@@ -74,11 +76,12 @@ func (s *Store) retain() error {
 func (s *Store) logBytes() int64 { return int64(len(s.clog.Bases())) * s.cfg.SegmentBytes }
 
 // expireQueues moves the first offsets of queues over what is gone: of all of
-// them when files went, else of topics with a time of their own.
-func (s *Store) expireQueues(all bool) error {
+// them when files went, else of topics with a time or a size of their own, of
+// which the latter begin at a commit log offset of cut.
+func (s *Store) expireQueues(all bool, cut map[string]int64) error {
 	first, _ := s.clog.Range()
 	reserve := s.reserveTimes()
-	if !all && len(reserve) == 0 {
+	if !all && len(reserve)+len(cut) == 0 {
 		return nil
 	}
 	var errs queuelog.Errors
@@ -86,12 +89,13 @@ func (s *Store) expireQueues(all bool) error {
 		if q.building.Load() {
 			continue
 		}
-		limit := first
+		limit := max(first, cut[q.topic])
 		if keep, ok := reserve[q.topic]; ok {
 			until, err := s.reserved(q, keep)
 			errs.Add(err)
 			limit = max(limit, until)
-		} else if !all {
+		}
+		if limit == first && !all {
 			continue
 		}
 		changed, err := q.log.Expire(limit)

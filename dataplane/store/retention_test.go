@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -328,5 +330,98 @@ func TestConfig_retentionIsChecked(t *testing.T) {
 		if err == nil || !slices.Contains(strings.Split(err.Error(), "\n"), part) {
 			t.Errorf("%v misses %q", err, part)
 		}
+	}
+}
+
+// A topic with a size of its own keeps its newest messages, whatever the queue
+// they are in, the other topics and what was deleted by age; the same after a
+// restart, with another limit, and when it is deleted and made again.
+func TestRetain_topicWithASizeOfItsOwn(t *testing.T) {
+	const limit = 40_000
+	rng := rand.New(rand.NewPCG(7, 11))
+	r := newRetained(t, func(c *Config) { c.Retention = 1000 * time.Hour })
+	put := func(bytes string) {
+		small := DefaultTopicConfig("Small")
+		small.Attributes = map[string]string{AttributeReserveBytes: bytes}
+		if err := r.PutTopic(small); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(strconv.Itoa(limit))
+	type stored struct {
+		queue         int32
+		offset, place int64
+		size          int64
+	}
+	var all []stored
+	send := func(n int) {
+		t.Helper()
+		for range n {
+			queue := int32(min(rng.IntN(6), 2)) // the last one has most
+			a, err := r.Append(ctx, msg("Small", queue, strings.Repeat("x", rng.IntN(1000))), DurabilityAsync)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, stored{queue, a.QueueOffset, a.PhysicalOffset, int64(a.Size)})
+			if rng.IntN(3) == 0 {
+				r.send("Other", 1)
+			}
+		}
+		if err := r.dispatch(ctx, r.visible()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// check compares with a walk over all messages, the newest first.
+	check := func(limit int64) {
+		t.Helper()
+		var sum int64
+		for i := len(all) - 1; i >= 0; i-- {
+			m := all[i]
+			sum += m.size
+			lo, _ := r.QueueOffsets("Small", m.queue)
+			if kept := m.offset >= lo; kept != (sum <= limit) && (kept || sum <= limit-limit/byteMarks-1200) {
+				t.Fatalf("message %d of %d, queue %d offset %d: kept is %v, with %d bytes from it on", i, len(all), m.queue, m.offset, kept, sum)
+			}
+		}
+		if lo, _ := r.QueueOffsets("Other", 0); lo != 0 {
+			t.Fatalf("the other topic begins at %d", lo)
+		}
+	}
+	for range 20 {
+		send(1 + rng.IntN(60))
+		r.look()
+		check(limit)
+	}
+	cfg := r.cfg
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.open(cfg)
+	check(limit)
+	send(30)
+	r.look()
+	check(limit)
+	put("10000")
+	r.look()
+	check(10000)
+	send(40)
+	r.look()
+	check(10000)
+	put("1")
+	send(1)
+	r.look()
+	if lo, hi := r.QueueOffsets("Small", all[len(all)-1].queue); lo != hi-1 {
+		t.Errorf("the newest message is gone: from %d to %d", lo, hi)
+	}
+	if err := r.DeleteTopic("Small"); err != nil {
+		t.Fatal(err)
+	}
+	put(strconv.Itoa(limit))
+	all = nil
+	send(200)
+	r.look()
+	check(limit)
+	if n := len(r.topicBytes["Small"].marks); n > 4*byteMarks {
+		t.Errorf("%d marks", n)
 	}
 }

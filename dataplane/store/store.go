@@ -70,6 +70,7 @@ type Store struct {
 	reach      reach         // owned by whoever calls saveProgress
 	disk       atomic.Uint32 // a DiskState
 	clock      clockWatch    // owned by whoever calls retain
+	topicBytes topicBytes    // the same
 	rebuilding atomic.Pointer[recovery]
 	suspects   chan *queue // damaged, for rebuildLoop
 	syncMu     sync.Mutex  // held while queues are synced and noted, and while one is emptied; in front of dispatchMu
@@ -120,6 +121,7 @@ func newStore(cfg Config, deps Deps) *Store {
 	if s.log == nil {
 		s.log = discard
 	}
+	s.topicBytes = topicBytes{}
 	s.cold.init(&s.cfg, s.now)
 	s.largeRoom = semaphore.NewWeighted(largeRoom)
 	return s
@@ -194,7 +196,7 @@ func (s *Store) open(folds []Fold) error {
 		return err
 	}
 	s.makeFolds(folds)
-	if err := s.expireQueues(false); err != nil {
+	if err := s.expireQueues(false, nil); err != nil {
 		return err
 	}
 	s.checkDisk()

@@ -23,6 +23,7 @@ var version = "dev"
 const (
 	exitFailed = 1
 	exitUsage  = 2 // usage or configuration
+	exitDirty  = 2 // of store verify: only what the next start mends
 )
 
 // usageError marks what the caller of a server has to mend.
@@ -35,6 +36,11 @@ type serverError struct{ error }
 
 func (e serverError) Unwrap() error { return e.error }
 
+// dirtyError marks a store that the next start of a broker mends.
+type dirtyError struct{ error }
+
+func (e dirtyError) Unwrap() error { return e.error }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process
@@ -46,7 +52,11 @@ func main() {
 func exitCode(err error) int {
 	var usage usageError
 	var failed serverError
+	var dirty dirtyError
 	switch {
+	case errors.As(err, &dirty):
+		fmt.Fprintln(os.Stderr, "sluice:", err)
+		return exitDirty
 	case errors.As(err, &usage):
 		fmt.Fprintln(os.Stderr, "sluice:", err)
 		return exitUsage

@@ -171,25 +171,23 @@ func (r *storeRun) verifyCommand() *cobra.Command {
 		if report.Damaged() {
 			return fmt.Errorf("%s is damaged, faults: %d", report.Folder, len(report.Faults))
 		}
+		if n := len(report.Dirty); n > 0 {
+			return dirtyError{fmt.Errorf("%s is not clean, findings: %d; the next start mends them", report.Folder, n)}
+		}
 		return nil
 	})
-	c.Long = "Reads every record, queue entry, key and configuration file of a stopped store, ours or RocketMQ's, and exits with 1 when something is damaged that the next start does not mend."
+	c.Long = `Reads every record, queue entry, key and side file of a stopped store, ours or RocketMQ's.
+
+Exit codes: 0 the store is clean; 1 something is damaged, or cannot be read; 2 it is dirty, as after a kill: the next start mends that and nothing
+that was synced is lost. Wrong usage is 2, too, with nothing on standard output.`
 	r.outputFlag(c)
 	return c
 }
 
 func verifyText(out io.Writer, report *storetool.Report) {
-	for _, list := range []struct {
-		title    string
-		findings []storetool.Finding
-	}{{"note", report.Notes}, {"dirty", report.Dirty}, {"DAMAGED", report.Faults}} {
-		for _, f := range list.findings {
-			fmt.Fprintf(out, "%s %s\n", list.title, f)
-			if f.Fix != "" {
-				fmt.Fprintf(out, "    %s\n", f.Fix)
-			}
-		}
-	}
+	showFindings(out, "note", report.Notes)
+	showFindings(out, "dirty", report.Dirty)
+	showFindings(out, "DAMAGED", report.Faults)
 	if report.Omitted > 0 {
 		fmt.Fprintf(out, "%d more are not listed\n", report.Omitted)
 	}
@@ -209,21 +207,47 @@ func (r *storeRun) repairCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !r.table() {
-			return r.encode(done)
+		if err := r.showRepaired(done); err != nil {
+			return err
 		}
-		w := tabwriter.NewWriter(r.out, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "FILE\tCHANGE\tCOPY")
-		for _, change := range done.Changes {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", change.File, change.What, change.Copy)
+		switch n := len(done.Faults); {
+		case n > 0 && done.DryRun:
+			return fmt.Errorf("%s would still be damaged, faults: %d", done.Folder, n)
+		case n > 0:
+			return fmt.Errorf("%s is still damaged, faults: %d", done.Folder, n)
 		}
-		return w.Flush()
+		return nil
 	})
-	c.Long = "Repairs a stopped store as the next start of a broker would. What is cut off the commit log, and configuration files that are given up, are kept below FOLDER/sluice.cut."
+	c.Long = "Repairs a stopped store as the next start of a broker would. What is cut off the commit log, and configuration files that are given up, are kept below FOLDER/sluice.cut. Then it is verified as by sluice store verify: the exit code is 1 when damage stays that no start mends."
 	c.Flags().BoolVar(&repair.DryRun, "dry-run", false, "tell what would change, and change nothing")
 	c.Flags().BoolVar(&repair.Rebuild, "rebuild", false, "also make queues and key index anew from the commit log")
 	r.outputFlag(c)
 	return c
+}
+
+func (r *storeRun) showRepaired(done *storetool.Repaired) error {
+	if !r.table() {
+		return r.encode(done)
+	}
+	w := tabwriter.NewWriter(r.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "FILE\tCHANGE\tCOPY")
+	for _, change := range done.Changes {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", change.File, change.What, change.Copy)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	showFindings(r.out, "STILL DAMAGED", done.Faults)
+	return nil
+}
+
+func showFindings(out io.Writer, title string, findings []storetool.Finding) {
+	for _, f := range findings {
+		fmt.Fprintf(out, "%s %s\n", title, f)
+		if f.Fix != "" {
+			fmt.Fprintf(out, "    %s\n", f.Fix)
+		}
+	}
 }
 
 func (r *storeRun) exportCommand() *cobra.Command {

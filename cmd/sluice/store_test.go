@@ -25,7 +25,10 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	err := cmd.ExecuteContext(t.Context())
 	var usage usageError
 	var failed serverError
+	var dirty dirtyError
 	switch {
+	case errors.As(err, &dirty):
+		code = exitDirty
 	case errors.As(err, &usage):
 		code = exitUsage
 	case errors.As(err, &failed):
@@ -49,6 +52,9 @@ func smallStore(t *testing.T) string {
 	cfg.IndexSlots, cfg.IndexEntries = 100, 200
 	s, err := store.Open(cfg, store.Deps{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutTopic(store.DefaultTopicConfig("T")); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -84,6 +90,21 @@ func TestStore_commands(t *testing.T) {
 		t.Errorf("repair: %d, %s", code, out)
 	}
 
+	abort := filepath.Join(dir, "abort")
+	if err := os.WriteFile(abort, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errOut, code := run(t, "store", "verify", dir, "-o", "table"); code != exitDirty || !strings.Contains(out, "dirty unclean-stop") || !strings.Contains(errOut, "the next start mends") {
+		t.Errorf("verify after a kill: %d, %s, %s", code, out, errOut)
+	}
+	out, errOut, code = run(t, "store", "repair", dir, "--dry-run", "-o", "table")
+	if code != 0 || strings.Contains(errOut, "was repaired") || !strings.Contains(errOut, "dry_run=true") {
+		t.Errorf("repair as a trial: %d, %s, %s", code, out, errOut)
+	}
+	if err := os.Remove(abort); err != nil {
+		t.Fatal(err)
+	}
+
 	file := filepath.Join(dir, "commitlog", strings.Repeat("0", 20))
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -96,6 +117,12 @@ func TestStore_commands(t *testing.T) {
 	out, errOut, code = run(t, "store", "verify", dir, "-o", "table")
 	if code != exitFailed || !strings.Contains(out, "DAMAGED record-damaged: commitlog/00000000000000000000 at byte 97, 97 bytes") || !strings.Contains(errOut, "is damaged, faults: 1") {
 		t.Errorf("verify of a damaged store: %d, %s, %s", code, out, errOut)
+	}
+	for _, more := range [][]string{{"--dry-run"}, {}} {
+		out, errOut, code := run(t, append([]string{"store", "repair", dir, "-o", "table"}, more...)...)
+		if code != exitFailed || !strings.Contains(out, "STILL DAMAGED record-damaged") || !strings.Contains(errOut, "still") {
+			t.Errorf("repair %v of what cannot be mended: %d, %s, %s", more, code, out, errOut)
+		}
 	}
 }
 

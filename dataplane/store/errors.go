@@ -34,5 +34,5 @@ var (
 	ErrIndexing           = errors.New("the key index is being built")
 	ErrNotFound           = errors.New("no record at this offset")
 	ErrCorrupt            = message.ErrCorrupt
-	ErrConfigDamaged      = errors.New("configuration file and its copy are damaged")
+	ErrConfigDamaged      = errors.New("configuration damaged")
 )

@@ -172,6 +172,7 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 	first, _ := s.clog.Range()
 	from := max(x.upTo, first)
 	if from >= to {
+		x.advance(from) // to where the log begins, when nothing is in it
 		return nil
 	}
 	x.scan.Reset(from, to)
@@ -198,6 +199,12 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 	if err != nil {
 		to = reached // entries that could not be written stay in memory
 	}
+	x.advance(to)
+	return err
+}
+
+// advance lets those go on who wait for the keys in front of a commit log offset.
+func (x *index) advance(to int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if to > x.upTo {
@@ -207,7 +214,6 @@ func (s *Store) indexTo(ctx context.Context, to int64) error {
 			x.moved = nil
 		}
 	}
-	return err
 }
 
 // mendIndex makes the index anew when a file of it is missing: the first

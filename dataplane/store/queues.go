@@ -133,11 +133,19 @@ func ReadQueueLayout(fsys vfs.FS, dir string, none QueueLayout) (QueueLayout, er
 		return LayoutCompact, err
 	}
 	infos, err := fsys.ReadDir(filepath.Join(dir, filesFolder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return none, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return none, err
 	}
-	if err == nil && slices.ContainsFunc(infos, func(i vfs.Info) bool { return i.Dir }) {
+	if slices.ContainsFunc(infos, func(i vfs.Info) bool { return i.Dir }) {
 		return LayoutCompatible, nil
+	}
+	// Pages without their directory, which somebody has lost.
+	infos, err = fsys.ReadDir(filepath.Join(dir, pagesFolder))
+	if len(infos) > 0 {
+		return LayoutCompact, err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	return none, err
 }

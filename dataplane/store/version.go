@@ -57,9 +57,8 @@ func (s *Store) readFormat() (Format, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
-	var sealed sealedFormat
-	if err == nil && (json.Unmarshal(data, &sealed) != nil || crc32.ChecksumIEEE(sealed.Format) != sealed.Sum || json.Unmarshal(sealed.Format, &f) != nil) {
-		err = fmt.Errorf("wrong checksum: %w", ErrConfigDamaged)
+	if err == nil {
+		f, err = DecodeFormat(data)
 	}
 	if errors.Is(err, ErrConfigDamaged) {
 		// Sizes that do not fit are found with the files, too.
@@ -70,6 +69,16 @@ func (s *Store) readFormat() (Format, error) {
 		err = fmt.Errorf("the store has format %d, this program knows formats up to %d: start it with the newer program that wrote it: %w", f.Version, FormatVersion, ErrNewerVersion)
 	}
 	return f, err
+}
+
+// DecodeFormat reads the content of the format file. A wrong checksum is
+// ErrConfigDamaged.
+func DecodeFormat(data []byte) (f Format, err error) {
+	var sealed sealedFormat
+	if json.Unmarshal(data, &sealed) != nil || crc32.ChecksumIEEE(sealed.Format) != sealed.Sum || json.Unmarshal(sealed.Format, &f) != nil {
+		return Format{}, fmt.Errorf("wrong checksum: %w", ErrConfigDamaged)
+	}
+	return f, nil
 }
 
 // checkFormat refuses a folder that a newer program wrote, or one that has

@@ -153,8 +153,14 @@ func (v *verifier) finishIndexes() error {
 	for _, x := range v.indexes {
 		for x.more {
 			switch {
-			case x.entry.Offset >= v.To && !v.Clean:
-				v.dirty(Finding{Name: "index-ahead", File: filepath.Join(x.dir, x.entry.File), Offset: x.entry.At, What: fmt.Sprintf("entries from here on are of records behind the end of the commit log at %d", v.To), Fix: fixStart})
+			case x.entry.Offset >= v.To && (!v.Clean || v.lost):
+				found := Finding{Name: "index-ahead", File: filepath.Join(x.dir, x.entry.File), Offset: x.entry.At, What: fmt.Sprintf("entries from here on are of records behind the end of the commit log at %d", v.To), Fix: fixStart}
+				if v.lost {
+					found.Fix = ""
+					v.note(found) // they are passed over
+				} else {
+					v.dirty(found)
+				}
 				for x.more {
 					if err := x.advance(); err != nil {
 						return err

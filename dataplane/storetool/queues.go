@@ -57,10 +57,10 @@ func (q *queueFiles) entry(n int64) ([]byte, error) {
 	return b[:q.unit], nil
 }
 
-// place is where an entry stands: of the compact layout, its number in the queue.
+// place is where an entry stands; of the compact layout, in which queue.
 func (q *queueCheck) place(root string, n int64) (name string, at int64) {
 	if q.log != nil {
-		return fmt.Sprintf("sluice.queues of %s queue %d", q.topic, q.id), n
+		return fmt.Sprintf("sluice.queues of %s queue %d, message %d", q.topic, q.id, n), 0
 	}
 	return q.queueFiles.place(root, n)
 }
@@ -89,6 +89,8 @@ type queueCheck struct {
 	lacks  int64 // records that have no entry behind the last one
 	lackAt int64 // commit log offset of the first of them
 	lackT  int64 // its store time
+	run    lostRun
+	pages  map[int64]bool // of the compact layout: those that are damaged, by their first entry
 }
 
 // loadFiles looks at the files of a queue folder.
@@ -211,6 +213,7 @@ func (v *verifier) loadCompactQueues() error {
 		return nil
 	})
 	if errors.Is(err, queuelog.ErrDirectory) {
+		v.noDirectory = true
 		v.fault(Finding{Name: "queue-directory", File: name + "/directory", What: err.Error(), Fix: "The next start makes all queues anew from the commit log."})
 		return nil
 	}
@@ -239,7 +242,13 @@ func (q *queueCheck) atLog(n int64) (queuelog.Unit, bool, error) {
 	if q.units, err = q.log.Read(q.units[:0], n, 50); err != nil || len(q.units) == 0 {
 		q.units = q.units[:0]
 		if errors.Is(err, queuelog.ErrDamaged) {
-			err = nil // the entry is told of as empty
+			if q.pages == nil {
+				q.pages = map[int64]bool{}
+			}
+			if first := n - n%pageUnits; !q.pages[first] {
+				q.pages[first] = false
+			}
+			err = nil
 		}
 		return queuelog.Unit{}, false, err
 	}
@@ -315,13 +324,29 @@ func (v *verifier) checkUnit(off int64, f *message.Fields) error {
 		return err
 	}
 	v.Units++
-	if want := v.view.Unit(off, f); !ok || got != want {
+	if want := v.view.Unit(off, f); !v.inDamagedPage(q, n) && (!ok || got != want) {
 		name, at := q.place(v.cfg.Dir, n)
 		v.fault(Finding{Name: "queue-entry", File: name, Offset: at, What: fmt.Sprintf("message %d of the queue is the record at %d of %d bytes with tags code %d, the entry says %d, %d bytes, tags code %d",
 			n, want.Offset, want.Size, want.TagsCode, got.Offset, got.Size, got.TagsCode), Fix: fixRebuild})
 	}
 	q.next = n + 1
 	return nil
+}
+
+// pageUnits is how many entries a page of the compact layout has.
+const pageUnits = (queuelog.PageBytes - 24) / queuelog.UnitBytes
+
+// inDamagedPage tells whether an entry is in a damaged page of the compact
+// layout, and reports each page once.
+func (v *verifier) inDamagedPage(q *queueCheck, n int64) bool {
+	first := n - n%pageUnits
+	told, damaged := q.pages[first]
+	if damaged && !told {
+		q.pages[first] = true
+		v.fault(Finding{Name: "queue-page", File: fmt.Sprintf("sluice.queues of %s queue %d, messages %d to %d", q.topic, q.id, first, first+pageUnits-1), What: "the page of these messages has another header than that of the queue",
+			Fix: "The first reader has the queue built anew. Now: sluice store repair --rebuild FOLDER"})
+	}
+	return damaged
 }
 
 // passUnits looks at entries up to n, for which the log had no record of the
@@ -340,16 +365,18 @@ func (v *verifier) passUnits(q *queueCheck, n, off int64) error {
 		}
 		name, at := q.place(v.cfg.Dir, q.next)
 		switch {
+		case v.inDamagedPage(q, q.next):
 		case !ok:
 			v.fault(Finding{Name: "queue-entry", File: name, Offset: at, What: fmt.Sprintf("the entry of message %d is empty, later ones are there", q.next), Fix: fixRebuild})
 		case u.Offset < v.From:
 			// The record has expired.
 		case v.inDamage(u.Offset):
-			v.note(Finding{Name: "message-lost", File: name, Offset: at, What: fmt.Sprintf("message %d was at %d, in a damaged part of the commit log", q.next, u.Offset)})
+			v.lose(q, q.next)
 		case !v.hasRecord(q, u):
 			v.fault(Finding{Name: "queue-entry", File: name, Offset: at, What: fmt.Sprintf("the entry of message %d says that its record of %d bytes is at %d, where the queue has none", q.next, u.Size, u.Offset), Fix: fixRebuild})
 		}
 	}
+	v.endRun(q)
 	if blanks > 0 && n > blanks+q.first {
 		name, at := q.place(v.cfg.Dir, n-blanks)
 		v.note(Finding{Name: "messages-lost", File: name, Offset: at, What: fmt.Sprintf("%d messages in front of message %d, which is at %d, were lost earlier: their places are blank", blanks, n, off)})
@@ -398,7 +425,7 @@ func (v *verifier) finishQueues() error {
 }
 
 func (v *verifier) finishQueue(q *queueCheck) error {
-	if q.lacks > 0 {
+	if q.lacks > 0 && !v.noDirectory {
 		name, at := q.place(v.cfg.Dir, q.used)
 		found := Finding{Name: "queue-behind", File: name, Offset: at, What: fmt.Sprintf("%d records from %d of the commit log on are not in the queue yet", q.lacks, q.lackAt), Fix: fixStart}
 		// A start reads the log from the newest entry of all queues on, or
@@ -419,6 +446,11 @@ func (v *verifier) finishQueue(q *queueCheck) error {
 		v.Units++
 		name, at := q.place(v.cfg.Dir, q.next)
 		switch {
+		case v.inDamagedPage(q, q.next):
+		case ok && u.Offset >= v.To && v.lost && !u.Blank():
+			v.loseUnits(q, q.used-q.next)
+			v.Units += q.used - q.next - 1
+			q.next = q.used - 1
 		case ok && u.Offset >= v.To && !v.Clean:
 			v.dirty(Finding{Name: "queue-ahead", File: name, Offset: at, What: fmt.Sprintf("from message %d on entries point behind the end of the commit log at %d", q.next, v.To), Fix: fixStart})
 			v.Units += q.used - q.next - 1
@@ -426,11 +458,12 @@ func (v *verifier) finishQueue(q *queueCheck) error {
 		case ok && (u.Blank() || u.Offset < v.From || strings.HasPrefix(q.topic, lightPrefix) && v.hasRecord(q, u)):
 		case ok && v.hasRecord(q, u):
 		case ok && v.inDamage(u.Offset):
-			v.note(Finding{Name: "message-lost", File: name, Offset: at, What: fmt.Sprintf("message %d was at %d, in a damaged part of the commit log", q.next, u.Offset)})
+			v.lose(q, q.next)
 		default:
 			v.fault(Finding{Name: "queue-entry", File: name, Offset: at, What: fmt.Sprintf("the entry of message %d says that its record of %d bytes is at %d, where the queue has none", q.next, u.Size, u.Offset), Fix: fixRebuild})
 		}
 	}
+	v.endRun(q)
 	return nil
 }
 

@@ -25,6 +25,9 @@ func memoryStore(t *testing.T, layout store.QueueLayout) (*vfs.Mem, store.Config
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.PutTopic(store.DefaultTopicConfig("A")); err != nil {
+		t.Fatal(err)
+	}
 	sent := map[string]string{}
 	for i := range 120 {
 		now = now.Add(10 * time.Second)

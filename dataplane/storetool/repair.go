@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,12 +38,14 @@ type Repaired struct {
 	Folder  string       `json:"folder"`
 	DryRun  bool         `json:"dry_run"`
 	Changes []FileChange `json:"changes"`
+	Faults  []Finding    `json:"faults"` // what is still wrong after it
 }
 
 // Repair does to a folder what the next start of a broker would do, and keeps
 // a copy of what that cuts off the commit log and of configuration files that
 // go, in sluice.cut/<time>/ below the folder. Everything is first done in
-// memory, so the copies are on the disk before anything changes.
+// memory, so the copies are on the disk before anything changes. At the end the
+// folder is verified.
 func Repair(ctx context.Context, o Options, r RepairOptions) (*Repaired, error) {
 	f, err := openFolder(&o, true)
 	if err != nil {
@@ -52,11 +55,17 @@ func Repair(ctx context.Context, o Options, r RepairOptions) (*Repaired, error) 
 	if err := f.close(); err != nil {
 		return nil, err
 	}
+	// Copies of the trial and of the repair have the same names.
+	now := r.Now()
+	clock := func() time.Time { return now }
 	trial := vfs.NewOverlay(vfs.ReadOnly())
-	out := &Repaired{Folder: o.Dir, DryRun: r.DryRun, Changes: []FileChange{}}
-	// A trial needs no more of the index than what would be repaired of it.
-	if err = start(ctx, cfg, trial, r.Rebuild, r.Logger, false); err == nil {
-		err = out.plan(trial, &cfg, &r)
+	out := &Repaired{Folder: o.Dir, DryRun: r.DryRun, Changes: []FileChange{}, Faults: []Finding{}}
+	deps := store.Deps{FS: trial, Logger: slog.New(slog.DiscardHandler), Now: clock, Events: func(e store.Event) { tell(r.Logger, e, r.DryRun) }}
+	if err = start(ctx, cfg, deps, r.Rebuild, r.DryRun); err == nil {
+		err = out.plan(trial, &cfg, now, r.DryRun)
+	}
+	if err == nil && r.DryRun {
+		err = out.verify(ctx, o, trial)
 	}
 	if err = errors.Join(err, trial.Close()); err != nil {
 		return nil, fmt.Errorf("repair %s: %w", o.Dir, err)
@@ -64,21 +73,49 @@ func Repair(ctx context.Context, o Options, r RepairOptions) (*Repaired, error) 
 	if r.DryRun {
 		return out, nil
 	}
-	if err := start(ctx, cfg, vfs.OS(), r.Rebuild, slog.New(slog.DiscardHandler), true); err != nil {
+	deps = store.Deps{FS: vfs.OS(), Logger: deps.Logger, Now: clock}
+	if err := start(ctx, cfg, deps, r.Rebuild, true); err != nil {
 		return out, fmt.Errorf("repair %s: %w", o.Dir, err)
 	}
-	return out, nil
+	return out, out.verify(ctx, o, nil)
+}
+
+// tell logs what the trial did; a dry run tells of nothing that was done.
+func tell(log *slog.Logger, e store.Event, dryRun bool) {
+	level, text, args := e.Line()
+	if !dryRun {
+		log.Log(context.Background(), level, text, args...)
+		return
+	}
+	if _, ok := e.(store.RecoveryEnded); ok {
+		text = "a repair would do this"
+	}
+	log.Log(context.Background(), level, text, append(args, "dry_run", true)...)
+}
+
+// verify notes what is wrong with the folder on a file system; nil for the disk.
+func (out *Repaired) verify(ctx context.Context, o Options, fsys vfs.FS) error {
+	o.fs, o.Progress = fsys, nil
+	r, err := Verify(ctx, o)
+	if err != nil {
+		return fmt.Errorf("verify what was repaired: %w", err)
+	}
+	out.Faults = r.Faults
+	if len(out.Faults) == 0 {
+		out.Faults = []Finding{} // not null in JSON
+	}
+	return nil
 }
 
 // start opens the store and closes it again; with index it waits until all
 // keys are known.
-func start(ctx context.Context, cfg store.Config, fsys vfs.FS, rebuild bool, log *slog.Logger, index bool) error {
+func start(ctx context.Context, cfg store.Config, deps store.Deps, rebuild, index bool) error {
 	if rebuild {
-		if err := forget(cfg.Dir, fsys); err != nil {
+		if err := forget(cfg.Dir, deps.FS); err != nil {
 			return err
 		}
 	}
-	s, err := store.Open(cfg, store.Deps{FS: fsys, Logger: log})
+	s, err := store.Open(cfg, deps)
 	if err != nil {
 		return err
 	}
@@ -116,15 +153,17 @@ func forget(dir string, fsys vfs.FS) error {
 }
 
 // derived begins the names of files that are made again or mean nothing.
-var derived = []string{"consumequeue/", "index/", "sluice.index/", "sluice.queues/", "queues.state", "checkpoint", "abort", "lock", replica.FileName}
+// What goes of the commit log is copied by the start.
+var derived = []string{"commitlog/", "consumequeue/", "index/", "sluice.index/", "sluice.queues/", "queues.state", "checkpoint", "abort", "lock", replica.FileName}
 
-// plan lists the changes of the trial and makes the copies.
-func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, r *RepairOptions) error {
+// plan lists the changes of the trial and makes the copies, but of the commit log,
+// which the start makes itself.
+func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, now time.Time, dryRun bool) error {
 	changes, err := trial.Changes()
 	if err != nil {
 		return err
 	}
-	cut := filepath.Join("sluice.cut", r.Now().UTC().Format("20060102T150405Z"))
+	cut := filepath.Join(cutFolder, now.UTC().Format("20060102T150405Z"))
 	for _, c := range changes {
 		rel, err := filepath.Rel(cfg.Dir, c.Name)
 		if err != nil {
@@ -146,13 +185,30 @@ func (out *Repaired) plan(trial *vfs.Overlay, cfg *store.Config, r *RepairOption
 			lost = lost && !strings.HasPrefix(filepath.ToSlash(rel), prefix)
 		}
 		if lost {
-			if change.Copy, err = keep(cfg.Dir, rel, cut, c.From, r.DryRun); err != nil {
+			if change.Copy, err = keep(cfg.Dir, rel, cut, c.From, dryRun); err != nil {
 				return err
 			}
 		}
 		out.Changes = append(out.Changes, change)
 	}
+	out.nameCopies(cfg.SegmentBytes)
 	return nil
+}
+
+// nameCopies says of commit log files where the start has kept what it cut off.
+func (out *Repaired) nameCopies(segmentBytes int64) {
+	for _, made := range out.Changes {
+		at, err := strconv.ParseInt(filepath.Base(made.File), 10, 64)
+		if err != nil || !strings.HasPrefix(made.File, cutFolder) {
+			continue
+		}
+		from := filepath.Join("commitlog", fmt.Sprintf("%020d", at-at%segmentBytes))
+		for i := range out.Changes {
+			if out.Changes[i].File == from {
+				out.Changes[i].Copy = made.File
+			}
+		}
+	}
 }
 
 // keep copies the bytes of a file from an offset on, without the zeros at its

@@ -42,10 +42,12 @@ var ErrNoStore = errors.New("no store is there")
 
 // folder is an opened folder.
 type folder struct {
+	base  vfs.FS // as it lies there
 	fs    *vfs.Overlay
 	lock  io.Closer
 	cfg   store.Config
 	sizes Sizes
+	made  store.Format // zero when nothing says it
 	view  *store.View
 }
 
@@ -56,7 +58,7 @@ func openFolder(o *Options, locked bool) (*folder, error) {
 	if base == nil {
 		base = vfs.ReadOnly()
 	}
-	f := &folder{fs: vfs.NewOverlay(base)}
+	f := &folder{base: base, fs: vfs.NewOverlay(base)}
 	err := f.open(o, locked)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
@@ -85,7 +87,7 @@ func (f *folder) open(o *Options, locked bool) error {
 	if err != nil {
 		return err
 	}
-	if format.Version > 0 {
+	if f.made = format; format.Version > 0 {
 		o.Sizes = o.Sizes.or(format)
 	}
 	if f.sizes, err = findSizes(f.fs, o.Dir, o.Sizes); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,16 +15,19 @@ import (
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
 	"github.com/sluicemq/sluice/dataplane/store"
-	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
 // verifier is the state of one Verify.
 type verifier struct {
 	*folder
 	Report
-	opts    *Options
-	queues  map[string]map[int32]*queueCheck
-	indexes []*indexCheck
+	opts        *Options
+	queues      map[string]map[int32]*queueCheck
+	indexes     []*indexCheck
+	lost        bool        // the log ends in front of what was synced
+	lostQueues  []lostQueue // with entries behind its end
+	noDirectory bool        // of compact queues: none of them can be looked at
+
 	damaged []span // places without records inside of the log
 	synced  int64  // records stored until then are in synced files, ms
 	newest  int64  // commit log offset of the newest queue entry
@@ -45,6 +49,7 @@ func Verify(ctx context.Context, o Options) (*Report, error) {
 	v.Folder, v.Sizes = o.Dir, f.sizes
 	err = errors.Join(v.run(ctx), f.close())
 	v.sort()
+	v.reportLost()
 	return &v.Report, err
 }
 
@@ -64,6 +69,9 @@ func (v *verifier) run(ctx context.Context) error {
 	v.Clean = !v.view.Unclean
 	if !v.Clean {
 		v.dirty(Finding{Name: "unclean-stop", File: "abort", What: "the broker was not stopped, it was killed or lost its power", Fix: fixStart})
+	}
+	if err := v.checkDirectory(); err != nil {
+		return err
 	}
 	cp := v.view.Checkpoint()
 	v.synced = min(cp.CommitLog, cp.Queues)
@@ -89,6 +97,9 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	if err := v.checkTimers(); err != nil {
+		return err
+	}
+	if err := errors.Join(v.checkTables(), v.checkTerms(), v.checkCheckpoint()); err != nil {
 		return err
 	}
 	return v.checkBegin()
@@ -158,28 +169,6 @@ func (v *verifier) checkFolder() error {
 	return nil
 }
 
-// checkConfig reads the configuration files.
-func (v *verifier) checkConfig() error {
-	infos, err := v.list("config")
-	if err != nil {
-		return err
-	}
-	for _, info := range infos {
-		name := filepath.Join("config", info.Name)
-		if info.Dir || filepath.Ext(info.Name) != ".json" {
-			continue
-		}
-		b, err := vfs.ReadFile(v.fs, v.path(name))
-		if err != nil {
-			return err
-		}
-		if err := store.CheckConfig(b); err != nil {
-			v.fault(Finding{Name: "config-damaged", File: name, What: err.Error(), Fix: "The next start uses " + info.Name + ".bak, the version before, and refuses to start when that is damaged, too: bring the file back from a copy."})
-		}
-	}
-	return nil
-}
-
 // checkSegments looks at names and sizes of the commit log files; fit is
 // false when the log cannot be read because of them.
 func (v *verifier) checkSegments() (fit bool, err error) {
@@ -224,6 +213,7 @@ func (v *verifier) readLog(ctx context.Context) error {
 	log := v.view.CommitLog()
 	bases := log.Bases()
 	if len(bases) == 0 {
+		v.lost = v.endLost(0)
 		return nil
 	}
 	v.From = bases[0]
@@ -231,6 +221,7 @@ func (v *verifier) readLog(ctx context.Context) error {
 	v.To = v.From
 	sc := log.ScanVerified(v.From, limit)
 	var f message.Fields // one for all: it escapes
+	lastTime := int64(0)
 	for n := int64(0); ; n++ {
 		if n%1024 == 0 {
 			if ctx.Err() != nil {
@@ -241,6 +232,8 @@ func (v *verifier) readLog(ctx context.Context) error {
 		off, fields, rec, err := sc.Next()
 		if f = fields; err == nil {
 			v.Records++
+			lastTime = f.StoreTimestamp
+			v.passed(off)
 			v.To = off + int64(len(rec))
 			if err := v.record(off, &f); err != nil {
 				return err
@@ -248,7 +241,9 @@ func (v *verifier) readLog(ctx context.Context) error {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
+			v.passed(sc.Offset())
 			v.To = sc.Offset()
+			v.lost = v.endLost(lastTime)
 			break
 		}
 		if !errors.Is(err, message.ErrCorrupt) {
@@ -256,7 +251,9 @@ func (v *verifier) readLog(ctx context.Context) error {
 		}
 		next, ok := log.Resync(off, limit)
 		if !ok {
+			v.passed(off)
 			v.To = off
+			v.lost = v.endLost(lastTime)
 			if err := v.tail(off, limit, err); err != nil {
 				return err
 			}
@@ -268,6 +265,14 @@ func (v *verifier) readLog(ctx context.Context) error {
 	}
 	v.opts.progress(limit-v.From, limit-v.From)
 	return nil
+}
+
+// passed notes what is between the last record and the next place, behind an
+// end-of-file marker. Nothing is there, unless a lost end of the log was passed over.
+func (v *verifier) passed(off int64) {
+	if off > v.To {
+		v.damaged = append(v.damaged, span{v.To, off})
+	}
 }
 
 // damage reports a place without records in front of good ones.
@@ -291,8 +296,7 @@ func (v *verifier) cutByStart(off int64) bool {
 	return err == nil && f.StoreTimestamp > v.view.Checkpoint().CommitLog
 }
 
-// tail reports what stands behind the last record. The place of a missing
-// file cannot be at the end.
+// tail reports what stands behind the last record.
 func (v *verifier) tail(off, limit int64, cause error) error {
 	log := v.view.CommitLog()
 	b := make([]byte, 64<<10)
@@ -300,6 +304,10 @@ func (v *verifier) tail(off, limit int64, cause error) error {
 		name, pos := v.place(at)
 		n := min(int64(len(b)), log.SegmentEnd(at)-at)
 		f, err := v.fs.Open(v.path(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			at = log.SegmentEnd(at) // told of already
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -310,11 +318,15 @@ func (v *verifier) tail(off, limit int64, cause error) error {
 		if i := bytes.IndexFunc(b[:n], func(r rune) bool { return r != 0 }); i >= 0 {
 			name, pos = v.place(off)
 			found := Finding{Name: "torn-write", File: name, Offset: pos, What: fmt.Sprintf("the bytes behind the last record are not zero: %v", cause), Fix: "The next start cuts them off."}
-			if v.Clean {
-				found.Name = "tail-damaged"
-				found.Fix = "The last stop was clean, so this was written by somebody else or the newest records are lost. The next start cuts the bytes off; run sluice store repair FOLDER to keep a copy of them."
+			switch {
+			case v.lost:
+				found.Name, found.Fix = "tail-damaged", "It was synced. The next start cuts it off and keeps a copy in sluice.cut."
 				v.fault(found)
-			} else {
+			case v.Clean:
+				found.Name = "tail-damaged"
+				found.Fix = "The last stop was clean, so this was written by somebody else or the newest records are lost. The next start cuts the bytes off and keeps a copy in sluice.cut."
+				v.fault(found)
+			default:
 				v.dirty(found)
 			}
 			return nil

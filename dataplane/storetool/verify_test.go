@@ -36,7 +36,12 @@ func ownStoreOf(t *testing.T, layout store.QueueLayout) (dir string, records []s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutTopic(store.DefaultTopicConfig("A")); err != nil {
+	for _, topic := range []string{"A", "%RETRY%g"} {
+		if err := s.PutTopic(store.DefaultTopicConfig(topic)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.PutGroup(store.GroupConfig{GroupName: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 120 {

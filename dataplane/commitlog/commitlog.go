@@ -75,6 +75,7 @@ type Log struct {
 	flushed     atomic.Int64               // end of what is synced
 	settled     atomic.Int64               // see Settled
 	flushedTime atomic.Int64
+	flushedAt   atomic.Int64 // clock time, in ns, up to which everything written is synced
 
 	mu          sync.Mutex
 	running     bool          // Start was called and Close was not
@@ -139,6 +140,7 @@ func Open(cfg Config, deps Deps) (*Log, error) {
 
 // Start begins the background work; Recover must have been called.
 func (l *Log) Start() {
+	l.flushedAt.Store(l.deps.Now().UnixNano())
 	l.mu.Lock()
 	l.running = true
 	l.mu.Unlock()
@@ -217,6 +219,16 @@ func (l *Log) WrittenTime() int64 { return l.writtenTime.Load() }
 
 // FlushedTime is a store time up to which all records are synced.
 func (l *Log) FlushedTime() int64 { return l.flushedTime.Load() }
+
+// FlushLag is for how long something may have been written and not synced at the
+// clock's time now: since the last good sync began. 0 when all is synced.
+func (l *Log) FlushLag(now time.Time) time.Duration {
+	at := l.flushedAt.Load()
+	if l.flushed.Load() == l.written.Load() || at == 0 {
+		return 0
+	}
+	return max(now.Sub(time.Unix(0, at)), 0)
+}
 
 // Waiting is the number of requests that wait to be written, and of the bytes of
 // their records.

@@ -46,6 +46,9 @@ func (l *Log) flush() error {
 			l.flushed.Store(end)
 		}
 	}
+	if err == nil {
+		l.flushedAt.Store(began.UnixNano())
+	}
 	l.mu.Lock()
 	broke := err != nil && l.failed == nil
 	if broke {

@@ -31,6 +31,9 @@ var (
 	coldHeld        = describe("sluice_store_cold_reads_held_total", "Such reads that had to wait, since the budget of their group or of all groups was used up.")
 	unsynced        = describe("sluice_store_unsynced_bytes", "Written to the commit log and not yet synced.")
 	undispatched    = describe("sluice_store_undispatched_bytes", "Written to the commit log and not yet in queues.")
+	flushLag        = describe("sluice_store_flush_lag_seconds", "For how long something may have been written to the commit log and not synced; 0 when all is.")
+	unsyncedQueues  = describe("sluice_store_unsynced_queues", "Consume queues that have changed since they were last synced.")
+	recoveryBytes   = describe("sluice_store_recovery_bytes", "What a start after a crash would read of the commit log.")
 	damagedParts    = describe("sluice_store_damaged_parts", "Places of the commit log that are damaged and were passed over.")
 	buildingQueues  = describe("sluice_store_building_queues", "Consume queues that are being built anew; their reads are refused.")
 	clockDoubted    = describe("sluice_store_clock_doubted", "1 while nothing is deleted by age, since the clock jumped far ahead.")
@@ -71,6 +74,9 @@ func (m storeMetrics) Collect(ch chan<- prometheus.Metric) {
 	}{
 		{unsynced, float64(all.UnsyncedBytes)},
 		{undispatched, float64(all.UndispatchedBytes)},
+		{flushLag, all.FlushLag.Seconds()},
+		{unsyncedQueues, float64(all.UnsyncedQueues)},
+		{recoveryBytes, float64(all.RecoveryBytes)},
 		{damagedParts, float64(all.DamagedParts)},
 		{buildingQueues, float64(all.BuildingQueues)},
 		{clockDoubted, map[bool]float64{true: 1}[all.ClockDoubted]},

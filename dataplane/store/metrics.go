@@ -46,6 +46,10 @@ type Metrics struct {
 	UnsyncedBytes     int64 // written and not yet synced
 	UndispatchedBytes int64 // written and not yet in queues
 
+	FlushLag       time.Duration // since when something may be written and not synced; 0 when all is
+	UnsyncedQueues int           // consume queues with entries, or a first offset, that are not synced
+	RecoveryBytes  int64         // of the commit log, that a start after a crash reads
+
 	DamagedParts   int  // places of the commit log that were passed over, as far as they are still in it
 	BuildingQueues int  // consume queues that are being built anew; their reads are refused
 	ClockDoubted   bool // nothing is deleted by age, since the clock jumped far ahead
@@ -71,6 +75,9 @@ func (s *Store) Metrics() Metrics {
 	written := s.clog.Written()
 	m.UnsyncedBytes, m.UndispatchedBytes = written-flushed, written-dispatched
 	first, _ := s.clog.Range()
+	m.FlushLag = s.clog.FlushLag(s.now())
+	m.UnsyncedQueues = s.touched.len()
+	m.RecoveryBytes = written - max(s.checkpoint.get().reached, first)
 	m.DamagedParts = s.metrics.holes.count(first)
 	if r := s.rebuilding.Load(); r != nil {
 		m.BuildingQueues = r.building

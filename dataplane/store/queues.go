@@ -98,6 +98,12 @@ func (t *touchedQueues) touch(q *queue) {
 	t.list = append(t.list, q)
 }
 
+func (t *touchedQueues) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.list)
+}
+
 // all returns the set of this moment.
 func (t *touchedQueues) all() []*queue {
 	t.mu.Lock()

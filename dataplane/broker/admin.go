@@ -31,7 +31,8 @@ func (b *Broker) PutTopic(ctx context.Context, t store.TopicConfig) error {
 }
 
 // DeleteTopic removes a topic with its queues and all progress in it. Deleting
-// what is not there is no error.
+// what is not there is no error. After an error the topic may be gone, with files
+// of its queues left: Topic tells, and deleting it again finishes the work.
 func (b *Broker) DeleteTopic(ctx context.Context, topic string) error {
 	if err := store.ValidName(topic); err != nil {
 		return fromStore(err)
@@ -39,16 +40,15 @@ func (b *Broker) DeleteTopic(ctx context.Context, topic string) error {
 	if systemTopic(topic) {
 		return &Error{Code: CodeInvalidParameter, Text: "the topic belongs to the broker", Topic: topic}
 	}
-	if _, ok := b.store.Topic(topic); !ok {
-		return nil
-	}
-	if err := b.store.DeleteTopic(topic); err != nil {
+	// Also when it is not known: what an attempt that failed has left goes now.
+	err := b.store.DeleteTopic(topic)
+	if _, still := b.store.Topic(topic); still {
 		return fromStore(err)
 	}
 	b.offsets.drop(func(k groupTopic) bool { return k.topic != topic })
 	b.receives.drop(func(k groupTopic) bool { return k.topic != topic })
 	b.register.changed()
-	return nil
+	return fromStore(err)
 }
 
 // PutGroup creates or changes a consumer group with its retry topic.

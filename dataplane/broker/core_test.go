@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
 func TestSend_addsWhatTheBrokerSays(t *testing.T) {
@@ -506,6 +508,37 @@ func TestSend_toRetryTopicHonoursAttempts(t *testing.T) {
 			t.Errorf("properties that leave no room for the owner: %v", err)
 		}
 	})
+}
+
+// A deletion that failed half way is finished by asking again.
+func TestAdmin_deleteAgain(t *testing.T) {
+	mem := vfs.NewMem(time.Now)
+	disk := vfs.NewFaults(mem)
+	e := &env{t: t, st: openStoreOn(t, disk), fs: vfs.NewMem(time.Now)}
+	e.open(testConfig())
+	e.putTopic(topicA, 2)
+	e.putGroup(groupA)
+	e.sendN(3)
+	got := e.take(1, time.Minute)
+	disk.Set(func(op vfs.Op, name string) (int, error) {
+		if op == vfs.OpRemove && strings.Contains(name, topicA) {
+			return 0, errors.New("EIO")
+		}
+		return 0, nil
+	})
+	if err := e.DeleteTopic(t.Context(), topicA); err == nil {
+		t.Error("nothing is told of files that stay")
+	}
+	disk.Set(nil)
+	if err := e.Ack(groupA, topicA, got[0].Handle); CodeOf(err) != CodeBadReceipt {
+		t.Errorf("handle of a topic that is gone: %v", err)
+	}
+	if err := e.DeleteTopic(t.Context(), topicA); err != nil {
+		t.Error(err)
+	}
+	if there, err := vfs.Exists(mem, "/store/consumequeue/"+topicA); there || err != nil {
+		t.Errorf("files stay, %v", err)
+	}
 }
 
 func TestAdmin_deleteForgetsProgress(t *testing.T) {

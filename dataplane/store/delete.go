@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluicemq/sluice/dataplane/queuelog"
 )
 
 // A topic is deleted behind a barrier: its queues take no more appends, those
@@ -69,30 +67,45 @@ func beingDeleted(topic string) error {
 // It waits for appends to the topic that are under way; further ones are
 // refused with ErrBusy until it returns. After an error the topic is as it
 // was, or it is gone and only files of its queues are left: then Topic does
-// not know it any more, and the files go with the next start or with what is
-// stored in their place.
+// not know it any more, and the files go when it is deleted again, with the next
+// start, or with what is stored in their place.
 func (s *Store) DeleteTopic(name string) error {
 	if err := s.usable(name); err != nil {
 		return fmt.Errorf("topic %w", err)
 	}
 	queues := s.beginDelete(name)
-	err := s.strike(name, queues)
-	if err != nil {
-		for _, e := range queues {
-			e.q.gate.open()
-		}
-	} else {
-		// Their gates stay shut, for those who have found them before.
-		logs := make([]*queuelog.Queue, len(queues))
-		for i, e := range queues {
-			logs[i] = e.q.log
-		}
-		err = errors.Join(s.layout.Remove(name, logs), s.removeBatches(name))
-	}
+	err := s.deleteTopic(name, queues)
 	s.endDelete(name)
 	if err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
+	return nil
+}
+
+// deleteTopic needs the barrier of beginDelete.
+func (s *Store) deleteTopic(name string, queues topicQueues) error {
+	if _, known := s.Topic(name); known || len(queues) > 0 {
+		if err := s.strike(name, queues); err != nil {
+			for _, e := range queues {
+				e.q.gate.open()
+			}
+			return err
+		}
+	}
+	// Gates stay shut, for those who have found the queues before.
+	s.queuesMu.Lock()
+	logs := s.leftover[name]
+	for _, e := range queues {
+		logs = append(logs, e.q.log)
+	}
+	s.leftover[name] = logs
+	s.queuesMu.Unlock()
+	if err := errors.Join(s.layout.Remove(name, logs), s.removeBatches(name)); err != nil {
+		return err
+	}
+	s.queuesMu.Lock()
+	delete(s.leftover, name)
+	s.queuesMu.Unlock()
 	return nil
 }
 

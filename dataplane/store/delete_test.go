@@ -289,6 +289,64 @@ func TestDeleteTopic_filesThatStay(t *testing.T) {
 	}
 }
 
+// Asking again for a deletion that failed finishes it, in both layouts and for
+// whatever file could not go; one of a topic that never was writes nothing.
+func TestDeleteTopic_again(t *testing.T) {
+	for _, layout := range []QueueLayout{LayoutCompatible, LayoutCompact} {
+		for _, broken := range []string{"consumequeue/T/0", "consumequeue/T/1", "consumequeue/T", "batchconsumequeue", "sluice.queues/directory"} {
+			mem := vfs.NewMem(nil)
+			disk := vfs.NewFaults(mem)
+			cfg := testConfig()
+			cfg.QueueLayout = layout
+			s, err := Open(cfg, Deps{FS: disk})
+			mustDo(t, err)
+			defer s.Close()
+			mustDo(t, s.PutTopic(DefaultTopicConfig("T")))
+			for queue := range int32(2) {
+				_, err = s.Append(ctx, msg("T", queue, "old"), DurabilitySync)
+				mustDo(t, err)
+			}
+			mustDo(t, s.dispatch(ctx, s.visible()))
+			mustDo(t, s.saveProgress(true))
+			mustDo(t, disk.MkdirAll("/store/batchconsumequeue/T/0"))
+			disk.Set(func(op vfs.Op, name string) (int, error) {
+				if (op == vfs.OpRemove || op == vfs.OpWrite) && strings.Contains(name, broken) {
+					return 0, vfs.ErrNoSpace
+				}
+				return 0, nil
+			})
+			failed := s.DeleteTopic("T") != nil
+			if !failed && (layout == LayoutCompatible) != strings.HasPrefix(broken, "sluice") {
+				t.Errorf("%v: nothing is told of %s, which stays", layout, broken)
+			}
+			disk.Set(nil)
+			mustDo(t, s.DeleteTopic("T"))
+			for _, dir := range []string{"/store/consumequeue/T", "/store/batchconsumequeue/T"} {
+				if there, err := vfs.Exists(mem, dir); there || err != nil {
+					t.Errorf("%v, %s could not be written: %s stays: %v", layout, broken, dir, err)
+				}
+			}
+			// A start finds nothing of it either.
+			again, err := Open(cfg, Deps{FS: mem.CrashClone(1, 1)})
+			mustDo(t, err)
+			if q := again.findQueue("T", 0); q != nil {
+				t.Errorf("%v, %s could not be written: the queue is back", layout, broken)
+			}
+			mustDo(t, again.Close())
+
+			wrote := false
+			disk.Set(func(op vfs.Op, name string) (int, error) {
+				wrote = wrote || op == vfs.OpWrite || op == vfs.OpRemove
+				return 0, nil
+			})
+			if mustDo(t, s.DeleteTopic("never")); wrote {
+				t.Errorf("%v: deleting what is not there writes", layout)
+			}
+			disk.Set(nil)
+		}
+	}
+}
+
 // A message whose place in the queue is another's is counted, and those behind
 // it get places of their own.
 func TestDispatch_placeTaken(t *testing.T) {

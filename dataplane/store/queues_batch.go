@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
+	"github.com/sluicemq/sluice/dataplane/vfs"
 )
 
 // Topics with queue.type=BatchCQ have batch consume queues: a record may hold
@@ -184,7 +185,8 @@ func (r *recovery) rebuildBatches(end int64) error {
 	})
 }
 
-// removeBatches deletes the batch consume queues of a topic.
+// removeBatches deletes the batch consume queues of a topic, also those that an
+// attempt before has left.
 func (s *Store) removeBatches(topic string) error {
 	s.queuesMu.Lock()
 	var gone []*queuelog.Batch
@@ -195,15 +197,16 @@ func (s *Store) removeBatches(topic string) error {
 		}
 	}
 	s.queuesMu.Unlock()
-	if len(gone) == 0 {
-		return nil
-	}
 	for _, q := range gone {
 		if err := q.Reset(); err != nil {
 			return err
 		}
 	}
-	return s.fs.RemoveAll(s.path(batchFolder, topic))
+	dir := s.path(batchFolder, topic)
+	if there, err := vfs.Exists(s.fs, dir); err != nil || !there {
+		return err
+	}
+	return s.fs.RemoveAll(dir)
 }
 
 // readBatch is Read for batch consume queues: the first record is the one that

@@ -55,7 +55,8 @@ type Store struct {
 	queuesMu sync.RWMutex
 	queues   map[string]topicQueues
 	batches  map[batchKey]*queuelog.Batch
-	deleting map[string]chan struct{} // topics whose deletion is under way; closed when it is over
+	deleting map[string]chan struct{}     // topics whose deletion is under way; closed when it is over
+	leftover map[string][]*queuelog.Queue // of deleted topics: queues whose files could not be deleted
 	layout   queueLayout
 	touched  touchedQueues
 
@@ -111,7 +112,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 
 // newStore returns a store that is still to be opened.
 func newStore(cfg Config, deps Deps) *Store {
-	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, listen: deps.Events, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}, deleting: map[string]chan struct{}{}}
+	s := &Store{cfg: cfg, fs: deps.FS, now: deps.Now, log: deps.Logger, listen: deps.Events, wake: make(chan struct{}, 1), suspects: make(chan *queue, 64), queues: map[string]topicQueues{}, deleting: map[string]chan struct{}{}, leftover: map[string][]*queuelog.Queue{}}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/transaction"
 )
 
@@ -26,6 +28,9 @@ type Client struct {
 	// Ask, if set, puts a question about a transaction to the client. It must
 	// not block.
 	Ask func(transaction.Check) transaction.Answer
+	// Reply, if set, hands the reply to a request over and waits until the
+	// client has it.
+	Reply func(ctx context.Context, m *message.Message) error
 }
 
 // Subscription is one topic that a consumer wants.
@@ -74,6 +79,9 @@ type membership struct {
 	group    string
 }
 
+// clientRef names a client as others of its namespace do.
+type clientRef struct{ namespace, id string }
+
 // members are the tables of who consumes and who produces. What clients of one
 // namespace may say about themselves is bounded together, so that it takes
 // nothing from others.
@@ -85,13 +93,14 @@ type members struct {
 	mu        sync.Mutex
 	consumers map[string]*consumerGroup
 	producers map[string]map[*Client]time.Time
+	byID      map[clientRef]*Client          // of those that produce; the newest of an id
 	held      map[*Client]map[membership]int // bytes
 	used      map[string]int                 // bytes, by namespace
 }
 
 func newMembers(expiry time.Duration, limit int, now func() time.Time) *members {
 	return &members{
-		expiry: expiry, limit: limit, now: now, consumers: map[string]*consumerGroup{}, producers: map[string]map[*Client]time.Time{},
+		expiry: expiry, limit: limit, now: now, consumers: map[string]*consumerGroup{}, producers: map[string]map[*Client]time.Time{}, byID: map[clientRef]*Client{},
 		held: map[*Client]map[membership]int{}, used: map[string]int{},
 	}
 }
@@ -283,6 +292,7 @@ func (m *members) heartbeat(c *Client, producers []string, consumers []Consumer)
 			m.producers[p] = map[*Client]time.Time{}
 		}
 		m.producers[p][c] = now
+		m.byID[clientRef{namespaceOf(p), c.ID}] = c
 	}
 	for i := range consumers {
 		consumer := consumers[i]
@@ -371,6 +381,15 @@ func (m *members) removeProducerLocked(c *Client, group string) {
 	delete(m.producers[group], c)
 	if len(m.producers[group]) == 0 {
 		delete(m.producers, group)
+	}
+	ref := clientRef{namespaceOf(group), c.ID}
+	for key := range m.held[c] {
+		if !key.consumer && namespaceOf(key.group) == ref.namespace {
+			return
+		}
+	}
+	if m.byID[ref] == c {
+		delete(m.byID, ref)
 	}
 }
 

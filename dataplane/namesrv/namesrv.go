@@ -237,6 +237,9 @@ func (s *Server) topicRoute(r *request) (*wire.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
+	if out, ok := s.table.ReplyRoute(bareName(v, name)); ok {
+		return r.json(out)
+	}
 	topic, err := v.TopicAny(name, policy.OperationPub, policy.OperationSub, policy.OperationDescribe)
 	var refusal *policy.Refusal
 	if errors.As(err, &refusal) && (refusal.Code == policy.CodeNameReserved || refusal.Code == policy.CodeNameInvalid) {
@@ -253,6 +256,14 @@ func (s *Server) topicRoute(r *request) (*wire.Frame, error) {
 		return s.reply(r, wire.TopicNotExist, "topic_not_found", "the topic "+v.ShowTopic(topic)+" does not exist: create it first"), nil
 	}
 	return r.json(out)
+}
+
+// bareName is a topic's name without the caller's own namespace.
+func bareName(v *policy.View, name string) string {
+	if _, ns, bare, ok := policy.SplitPhysical(name); ok && ns == v.NamespaceID() {
+		return bare
+	}
+	return name
 }
 
 // topicList lists the topics that the caller may see, in its own names.

@@ -52,8 +52,9 @@ func newFixture(t *testing.T) *fixture {
 	f.snap = &policy.Snapshot{
 		Namespaces: map[string]policy.Namespace{"aaaaaaaa": {TenantID: "ten_a"}, "bbbbbbbb": {TenantID: "ten_b"}},
 		Keys: map[string]policy.Key{
-			"slk_a": {Secret: "secret-a", TenantID: "ten_a", Scopes: []policy.Scope{all("aaaaaaaa")}},
-			"slk_b": {Secret: "secret-b", TenantID: "ten_b", Scopes: []policy.Scope{all("bbbbbbbb")}},
+			"slk_a":    {Secret: "secret-a", TenantID: "ten_a", Scopes: []policy.Scope{all("aaaaaaaa")}},
+			"slk_b":    {Secret: "secret-b", TenantID: "ten_b", Scopes: []policy.Scope{all("bbbbbbbb")}},
+			"slk_none": {Secret: "secret-none", TenantID: "ten_a", Scopes: []policy.Scope{{NamespaceID: "aaaaaaaa", Permissions: []string{"PUB"}, Topics: []string{"another"}}}},
 		},
 	}
 	f.apply(1)
@@ -163,6 +164,12 @@ func TestRoute_mapsNamesByTheKey(t *testing.T) {
 		{"slk_a", "secret", wire.TopicNotExist},
 		{"slk_a", "nothing", wire.TopicNotExist},
 		{"slk_a", "TBW102", wire.TopicNotExist},
+		{"slk_a", "c1_REPLY_TOPIC", wire.Success}, // of its cluster, for everybody
+		{"slk_a", "aaaaaaaa%c1_REPLY_TOPIC", wire.Success},
+		{"slk_none", "c1_REPLY_TOPIC", wire.Success},
+		{"slk_a", "c2_REPLY_TOPIC", wire.TopicNotExist},
+		{"slk_a", "bbbbbbbb%c1_REPLY_TOPIC", wire.NoPermission},
+		{"", "c1_REPLY_TOPIC", wire.NoPermission},
 		{"slk_a", "../../../x", wire.TopicNotExist},
 		{"slk_a", "%RETRY%other", wire.TopicNotExist},
 		{"slk_a", "bbbbbbbb%orders", wire.NoPermission},

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,6 +185,35 @@ func (t *Table) Route(topic string) (wire.TopicRoute, bool) {
 		}
 		route.BrokerDatas = append(route.BrokerDatas, data)
 		route.QueueDatas = append(route.QueueDatas, queues[name])
+	}
+	return route, len(route.QueueDatas) > 0
+}
+
+// replySuffix ends the name of the topic that replies of a cluster are sent
+// to. No such topic is stored: brokers hand replies over.
+const replySuffix = "_REPLY_TOPIC"
+
+// ReplyRoute returns the route of a cluster's reply topic: every broker of the
+// cluster takes replies. False when no cluster has this one.
+func (t *Table) ReplyRoute(topic string) (wire.TopicRoute, bool) {
+	cluster, ok := strings.CutSuffix(topic, replySuffix)
+	if !ok {
+		return wire.TopicRoute{}, false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	names := map[string]bool{}
+	for key := range t.brokers {
+		if key.cluster == cluster && key.id == 0 {
+			names[key.name] = true
+		}
+	}
+	route := wire.TopicRoute{FilterServerTable: map[string][]string{}}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if data, ok := t.brokerLocked(name); ok {
+			route.BrokerDatas = append(route.BrokerDatas, data)
+			route.QueueDatas = append(route.QueueDatas, wire.QueueData{BrokerName: name, Perm: 6, ReadQueueNums: 1, WriteQueueNums: 1})
+		}
 	}
 	return route, len(route.QueueDatas) > 0
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
 	"github.com/sluicemq/sluice/dataplane/transaction"
@@ -114,6 +115,7 @@ func (s *connState) client(id string, f *wire.Frame) (*broker.Client, error) {
 	c := &broker.Client{
 		ID: id, Address: s.conn.RemoteAddr().String(), Language: f.Language.String(), Version: f.Version,
 		Protocol: broker.ProtocolRemoting, Notify: s.notify, Ask: func(c transaction.Check) transaction.Answer { return s.ask(id, c) },
+		Reply: func(ctx context.Context, m *message.Message) error { return s.reply(ctx, id, m) },
 	}
 	s.clients[id] = c
 	return c, nil

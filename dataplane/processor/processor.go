@@ -97,6 +97,9 @@ func New(deps Deps) *Processor {
 		wire.SendMessageV2:    {serve: p.send, sends: true},
 		wire.SendBatchMessage: {serve: p.send, sends: true},
 
+		wire.SendReplyMessage:   {serve: p.replyMessage, sends: true},
+		wire.SendReplyMessageV2: {serve: p.replyMessage, sends: true},
+
 		wire.EndTransaction:         {serve: p.endTransaction},
 		wire.ResumeCheckHalfMessage: {serve: p.resumeCheck},
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/remoting"
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -92,6 +93,15 @@ func sendWith(code int32) func(*world, names) (map[string]string, any) {
 	}
 }
 
+// replyWith replies to a client that is not there: whoever is let in hears so.
+func replyWith(code int32) func(*world, names) (map[string]string, any) {
+	return func(*world, names) (map[string]string, any) {
+		h := wire.SendHeader{ProducerGroup: "p", Topic: "c_REPLY_TOPIC", DefaultTopic: "TBW102", MaxReconsumeTimes: -1,
+			Properties: string(message.AppendProperty(nil, message.KeyReplyToClient, "nobody"))}
+		return h.Fields(code).Map(), []byte("own")
+	}
+}
+
 func pullWith(_ *world, n names) (map[string]string, any) {
 	h := wire.PullHeader{ConsumerGroup: n.group, Topic: n.topic, MaxMessages: 1, SysFlag: wire.PullFlagSubscription, Subscription: "*", ExpressionType: "TAG"}
 	return h.Fields().Map(), nil
@@ -137,8 +147,10 @@ var tenantCodes = map[string]remotingOp{
 	"ResumeCheckHalfMessage": {make: func(w *world, _ names) (map[string]string, any) {
 		return fields("msgId", w.ownHalf.MessageID), nil
 	}, needs: []need{topicPub}, nameless: true},
-	"PullMessage":     {make: pullWith, needs: []need{topicSub, groupSub}},
-	"LitePullMessage": {make: pullWith, needs: []need{topicSub, groupSub}},
+	"SendReplyMessage":   {make: replyWith(wire.SendReplyMessage), nameless: true},
+	"SendReplyMessageV2": {make: replyWith(wire.SendReplyMessageV2), nameless: true},
+	"PullMessage":        {make: pullWith, needs: []need{topicSub, groupSub}},
+	"LitePullMessage":    {make: pullWith, needs: []need{topicSub, groupSub}},
 	"QueryConsumerOffset": {make: func(_ *world, n names) (map[string]string, any) {
 		return fields("topic", n.topic, "queueId", "0", "consumerGroup", n.group), nil
 	}, needs: []need{topicSub, groupSub}},
@@ -204,7 +216,7 @@ var (
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
 	absentCodes = words(`UpdateAndCreateTopicList CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
 		GetConsumerStatusFromClient InvokeBrokerToResetOffset QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
-		SendReplyMessage SendReplyMessageV2 PushReplyMessageToClient QueryTopicsByConsumer QuerySubscriptionByConsumer RecallMessage
+		PushReplyMessageToClient QueryTopicsByConsumer QuerySubscriptionByConsumer RecallMessage
 		QueryAssignment SetMessageRequestMode PopMessage AckMessage PeekMessage ChangeMessageInvisibleTime Notification PollingInfo PopRollback BatchAckMessage`)
 )
 

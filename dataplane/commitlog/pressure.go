@@ -12,6 +12,10 @@ type pressure struct {
 
 const calmTime = time.Second
 
+// Refused counts an append that the caller has refused with ErrBusy before it was
+// submitted.
+func (l *Log) Refused() { l.refused(l.deps.Now(), 1) }
+
 // refused counts n appends that were refused.
 func (l *Log) refused(now time.Time, n int) {
 	l.mu.Lock()

@@ -27,6 +27,13 @@ func (e *events) add(one Event) {
 	e.all = append(e.all, one)
 }
 
+// has tells whether something of the type of like happened.
+func (e *events) has(like Event) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.all, func(one Event) bool { return reflect.TypeOf(one) == reflect.TypeOf(like) })
+}
+
 // of returns what happened of one type since the last call.
 func of[T Event](e *events) (all []T) {
 	e.mu.Lock()

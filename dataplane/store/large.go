@@ -42,6 +42,7 @@ func (s *Store) beginWaiting(ctx context.Context, q *queue, ms ...*message.Messa
 		if err := s.largeRoom.Acquire(wait, room); err != nil {
 			q.gate.leave()
 			if ctx.Err() == nil {
+				s.clog.Refused()
 				err = fmt.Errorf("%d bytes of large messages are being written, for longer than %v: %w", largeRoom, largeWait, ErrBusy)
 			}
 			return nil, err

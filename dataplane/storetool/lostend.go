@@ -3,7 +3,6 @@ package storetool
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -68,7 +67,7 @@ func (v *verifier) loseUnits(q *queueCheck, n int64) {
 	}
 	v.lostQueues = append(v.lostQueues, lostQueue{q, n})
 	name, at := q.place(v.cfg.Dir, q.used-n)
-	v.fault(Finding{Name: "messages-lost", File: name, Offset: at, What: fmt.Sprintf("%d messages from %d on were behind the end of the commit log at %d", n, q.used-n, v.To), Fix: "See " + filepath.Join("commitlog") + ": the end of the log is lost."})
+	v.fault(Finding{Name: "messages-lost", File: name, Offset: at, What: fmt.Sprintf("%d messages from %d on were behind the end of the commit log at %d", n, q.used-n, v.To), Fix: "It follows from the lost end of the commit log."})
 }
 
 // lostRun are entries in a row whose records were in a part of the log that is

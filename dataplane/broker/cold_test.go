@@ -12,10 +12,11 @@ import (
 type heldStore struct {
 	Store
 	left atomic.Int32
+	from int64 // offset
 }
 
 func (s *heldStore) Read(topic string, queue int32, offset int64, o store.ReadOptions) (store.Batch, error) {
-	if o.Group == groupA && s.left.Add(-1) >= 0 {
+	if o.Group == groupA && offset >= s.from && s.left.Add(-1) >= 0 {
 		return store.Batch{Status: store.ReadLater, Next: offset, Max: 3, Wait: time.Millisecond}, nil
 	}
 	return s.Store.Read(topic, queue, offset, o)
@@ -60,6 +61,26 @@ func TestPull_waitsForTheColdBudget(t *testing.T) {
 	if out := <-done; out.Status != PullNone || out.Next != 0 {
 		t.Errorf("over the hold: status %d, next %d", out.Status, out.Next)
 	}
+}
+
+// A search for messages that a filter takes does not begin again where the budget
+// ended it.
+func TestPull_keepsWhatTheFilterWentOver(t *testing.T) {
+	e := newEnv(t)
+	e.sendN(3)
+	held := &heldStore{Store: e.st, from: 2}
+	e.st = held
+	e.restart()
+	held.left.Store(1 << 20)
+	filter, err := ParseFilter("SQL92", "colour = 'red'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Pull(Pull{Who: caller, Group: groupA, Topic: topicA, Commit: -1, MaxMessages: 1, Filter: filter}, func(out Pulled, err error) {
+		if err != nil || out.Status != PullSkipped || out.Next != 2 {
+			t.Errorf("status %d, next %d, %v; want %d, 2", out.Status, out.Next, err, PullSkipped)
+		}
+	})
 }
 
 func TestReceive_waitsForTheColdBudget(t *testing.T) {

@@ -125,7 +125,9 @@ func (s *sending) answer(a store.Appended, err error) (resp *wire.Frame) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.p.log.Error("answer of a send panicked", "code", s.code, "panic", r)
-			resp = (&wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}).Reply(wire.SystemError, "internal error")
+			if resp = nil; !s.oneWay {
+				resp = (&wire.Frame{Code: s.code, Opaque: s.opaque, Serialize: s.serialize}).Reply(wire.SystemError, "internal error")
+			}
 		}
 	}()
 	if err != nil {

@@ -64,6 +64,16 @@ func TestStore_clockWasAhead(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if s, err = Open(testConfig(), Deps{FS: mem, Now: clock}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.indexTo(ctx, s.visible()); err != nil {
+		t.Fatal(err)
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	seen := &events{}
 	s, err = Open(testConfig(), Deps{FS: crashed, Now: clock, Events: seen.add})
 	if err != nil {

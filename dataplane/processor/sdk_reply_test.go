@@ -16,7 +16,7 @@ import (
 func TestSDK_requestAndReply(t *testing.T) {
 	e := newEnv(t)
 	for _, s := range []sdk{{e, "slk_a", ""}, {e, "slk_b", nsB}} {
-		replier := s.producer("replier")
+		replier, replied := s.producer("replier"), make(chan error, 10)
 		// One client of the SDK: the consumer's first heartbeat tells of both.
 		requester := s.producer("rr")
 		s.consumer("rr", "g", "orders", "*", func(ctx context.Context, ms ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
@@ -25,15 +25,16 @@ func TestSDK_requestAndReply(t *testing.T) {
 				if err == nil {
 					_, err = replier.SendSync(ctx, reply)
 				}
-				if err != nil {
-					t.Errorf("reply: %v", err)
-				}
+				replied <- err
 			}
 			return consumer.ConsumeSuccess, nil
 		})
 		answer, err := requester.Request(t.Context(), 20*time.Second, message1("orders", "the question", ""))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if err := <-replied; err != nil {
+			t.Errorf("reply: %v", err)
 		}
 		// This client sends a reply's text as properties.
 		if got := answer.GetProperty("x"); got != "the answer" {

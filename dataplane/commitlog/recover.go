@@ -14,10 +14,11 @@ import (
 type Recovery struct {
 	// From is where the scan begins: the start of a record or of a file.
 	From int64
-	// FlushedTime is a store time up to which all records were synced. A
-	// damaged place with such records behind it is no torn tail: it is skipped
-	// and reported, and the records behind it live on.
-	FlushedTime int64
+	// FlushedTime is a store time up to which all records were synced, FlushedTo
+	// an offset; what only one of them says counts. A damaged place with such
+	// records behind it is no torn tail: it is skipped and reported, and the
+	// records behind it live on. Times fall where a clock was set back.
+	FlushedTime, FlushedTo int64
 	// Clean says that the last stop was clean: the bytes behind the end are
 	// trusted to be zero when the first of them are.
 	Clean bool
@@ -77,11 +78,11 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 			return out, fmt.Errorf("recover: %w", err)
 		}
 		if errors.Is(err, message.ErrCorrupt) {
-			next, ok := l.skipDamage(off, limit, out.LastTime, r.FlushedTime)
+			next, ok := l.skipDamage(off, limit, out.LastTime, r)
 			if !ok && errors.Is(err, errMissing) {
 				// No crash leaves a gap between files: names become durable one
 				// after the other, and cut takes them away from the end.
-				next, ok = l.resync(off, limit, math.MaxInt64)
+				next, ok = l.resync(off, limit, math.MaxInt64, 0)
 			}
 			if ok {
 				out.Damaged = append(out.Damaged, Range{off, next})
@@ -106,11 +107,11 @@ func (l *Log) Recover(r Recovery) (Recovered, error) {
 
 // skipDamage finds where the log goes on behind a damaged place; only when
 // synced records are missing is it worth the search.
-func (l *Log) skipDamage(off, limit, lastTime, flushedTime int64) (int64, bool) {
-	if lastTime >= flushedTime {
+func (l *Log) skipDamage(off, limit, lastTime int64, r Recovery) (int64, bool) {
+	if lastTime >= r.FlushedTime && off >= r.FlushedTo {
 		return 0, false
 	}
-	return l.resync(off, limit, flushedTime)
+	return l.resync(off, limit, r.FlushedTime, r.FlushedTo)
 }
 
 func (l *Log) setEnd(r Recovered) {

@@ -162,19 +162,19 @@ func (l *Log) Peek(off int64) (message.Fields, error) {
 // Resync returns the next good record behind a damaged place at from and in
 // front of to, false for none. It may be called before Recover.
 func (l *Log) Resync(from, to int64) (int64, bool) {
-	return l.resync(from, to, math.MaxInt64)
+	return l.resync(from, to, math.MaxInt64, 0)
 }
 
 // resync looks for the next verified record behind a damaged place at from
-// that was stored not later than flushedTime, in the same file or at the start
-// of later ones.
-func (l *Log) resync(from, limit, flushedTime int64) (int64, bool) {
+// that was stored not later than flushedTime or stands in front of flushedTo, in
+// the same file or at the start of later ones.
+func (l *Log) resync(from, limit, flushedTime, flushedTo int64) (int64, bool) {
 	magic := []byte{0xDA, 0xA3, 0x20} // what both versions begin with
 	s := Scanner{l: l, limit: limit, verify: true}
 	good := func(off int64) bool {
 		s.Reset(off, limit)
 		got, f, _, err := s.Next()
-		return err == nil && got == off && f.StoreTimestamp <= flushedTime
+		return err == nil && got == off && (f.StoreTimestamp <= flushedTime || off < flushedTo)
 	}
 	const overlap = 7 // a magic may stand across two chunks
 	chunk := make([]byte, scanChunk)

@@ -94,3 +94,49 @@ func TestStore_clockWasAhead(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
+
+// Damage around the place where the clock was set back takes along one message,
+// as it does elsewhere: what is behind it is known to have been synced.
+func TestStore_damageWhereTheClockWentBack(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	mem := vfs.NewMem(nil)
+	s, err := Open(testConfig(), Deps{FS: mem, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []int64
+	start := now
+	for i := range 60 {
+		if now = start.Add(time.Duration(i) * 5 * time.Second); i >= 15 && i < 25 {
+			now = now.Add(10 * 365 * 24 * time.Hour)
+		}
+		a, err := s.Append(ctx, msg("T", 0, "x"), DurabilitySync)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, a.PhysicalOffset)
+	}
+	if err := s.saveProgress(false); err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(places) - 1 {
+		disk := mem.CrashClone(0, 1)
+		if err := flipByte(disk, "/store/commitlog/00000000000000000000", places[i]+8, 0x55); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(testConfig(), Deps{FS: disk, Now: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(bodies(t, s, "T", 0)); got != len(places)-1 {
+			t.Errorf("with message %d damaged %d of %d are served", i, got, len(places)-1)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

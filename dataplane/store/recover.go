@@ -79,7 +79,7 @@ func (s *Store) recover(clean bool) error {
 	began := s.now()
 	s.happened(RecoveryBegan{Clean: clean, From: r.from, Queues: len(s.allQueues())})
 	got, err := s.clog.Recover(commitlog.Recovery{
-		From: r.from, FlushedTime: s.checkpoint.get().physic, Clean: clean, Keep: keep, Visit: r.visit,
+		From: r.from, FlushedTime: s.checkpoint.get().physic, FlushedTo: s.checkpoint.get().synced, Clean: clean, Keep: keep, Visit: r.visit,
 	})
 	if err == nil {
 		err = r.settle()

@@ -405,7 +405,7 @@ func TestExpire_byAgeAndNeverTheLast(t *testing.T) {
 	if n, err := l.Expire(now.Add(time.Hour), l.Written(), 10); n != 1 || err != nil {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
-	if ok, err := l.DropOldest(l.Written()); ok || err != nil {
+	if ok, err := l.DropOldest(l.Written(), RemovedEarly); ok || err != nil {
 		t.Fatalf("the last file went: %v", err)
 	}
 	if infos, _ := mem.ReadDir("/log"); len(infos) != 1 {
@@ -507,7 +507,7 @@ func TestOpen_fencesALostFile(t *testing.T) {
 				t.Error(err)
 			}
 			for n := 0; ; n++ {
-				if ok, err := l.DropOldest(l.Written()); err != nil {
+				if ok, err := l.DropOldest(l.Written(), RemovedEarly); err != nil {
 					t.Fatal(err)
 				} else if !ok {
 					break

@@ -18,8 +18,9 @@ type RemoveReason string
 
 // The reasons.
 const (
-	RemovedByAge    RemoveReason = "age"
-	RemovedEarly    RemoveReason = "room"       // to make room, whatever its age
+	RemovedByAge    RemoveReason = "age"        // it was not changed for the time that messages are kept
+	RemovedBySize   RemoveReason = "size"       // the log was larger than it may be
+	RemovedEarly    RemoveReason = "disk"       // the disk was nearly full
 	RemovedByRepair RemoveReason = "behind_end" // it had nothing but what a crash left
 )
 
@@ -60,7 +61,7 @@ type SegmentRemoved struct {
 // Line implements Event.
 func (e SegmentRemoved) Line() (slog.Level, string, []any) {
 	level := slog.LevelInfo
-	if e.Reason != RemovedByAge {
+	if e.Reason == RemovedEarly || e.Reason == RemovedByRepair {
 		level = slog.LevelWarn
 	}
 	return level, "commit log file is removed", []any{"offset", e.Base, "bytes", e.Bytes, "reason", string(e.Reason)}

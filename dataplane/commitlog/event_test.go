@@ -69,7 +69,7 @@ func TestEvents_filesComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEvents(t, seen, SegmentRemoved{0, segmentBytes, RemovedByAge})
-	if _, err := l.DropOldest(l.Written()); err != nil {
+	if _, err := l.DropOldest(l.Written(), RemovedEarly); err != nil {
 		t.Fatal(err)
 	}
 	wantEvents(t, seen, SegmentRemoved{segmentBytes, segmentBytes, RemovedEarly})

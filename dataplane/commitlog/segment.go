@@ -275,11 +275,11 @@ func (l *Log) Expire(t time.Time, limit int64, n int) (int, error) {
 
 // DropOldest deletes the oldest file whatever its age, if it ends at or before
 // the offset limit; false when it does not or is the last one.
-func (l *Log) DropOldest(limit int64) (bool, error) {
+func (l *Log) DropOldest(limit int64, why RemoveReason) (bool, error) {
 	if segs := *l.segs.Load(); len(segs) < 2 || segs[0].end() > limit {
 		return false, nil
 	}
-	return true, l.dropOldest(RemovedEarly)
+	return true, l.dropOldest(why)
 }
 
 // dropOldest takes the first segment out of the list before the file goes, so

@@ -39,7 +39,7 @@ var (
 	clockDoubted    = describe("sluice_store_clock_doubted", "1 while nothing is deleted by age, since the clock jumped far ahead.")
 	unplaced        = describe("sluice_store_unplaced_records_total", "Records that are in no queue since another one has their place. It is a defect when this is not 0.")
 	events          = prometheus.NewDesc("sluice_store_events_total", "What happened in the store: a line of the log each, by kind.", []string{"event"}, nil)
-	removedBytes    = prometheus.NewDesc("sluice_store_removed_bytes_total", "Bytes of commit log files that were deleted, by the reason: age, room (by size, or for a disk that is nearly full), behind_end (left by a crash).", []string{"reason"}, nil)
+	removedBytes    = prometheus.NewDesc("sluice_store_removed_bytes_total", "Bytes of commit log files that were deleted, by the reason: age, size (of the log), disk (that was nearly full), behind_end (left by a crash).", []string{"reason"}, nil)
 	diskState       = describe("sluice_store_disk_state", "0 while the disk has enough space, 1 while the oldest messages go before their time, 2 while messages are refused.")
 	waitingAppends  = describe("sluice_store_waiting_appends", "Messages and batches that wait to be written.")
 	waitingBytes    = describe("sluice_store_waiting_bytes", "Their records.")

@@ -103,10 +103,10 @@ func TestEvents_retentionSaysWhatItFreed(t *testing.T) {
 	if got, want := of[RetentionRan](seen), (RetentionRan{3, 3 * cfg.SegmentBytes, first}); !slices.Equal(got, []RetentionRan{want}) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := of[commitlog.SegmentRemoved](seen); len(got) != 3 || got[2].Reason != commitlog.RemovedEarly {
+	if got := of[commitlog.SegmentRemoved](seen); len(got) != 3 || got[2].Reason != commitlog.RemovedBySize {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Metrics().RemovedBytes["room"]; got != uint64(3*cfg.SegmentBytes) {
+	if got := s.Metrics().RemovedBytes["size"]; got != uint64(3*cfg.SegmentBytes) {
 		t.Errorf("%d bytes are counted, want %d", got, 3*cfg.SegmentBytes)
 	}
 	if err := s.retain(); err != nil {

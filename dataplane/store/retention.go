@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluicemq/sluice/dataplane/commitlog"
 	"github.com/sluicemq/sluice/dataplane/queuelog"
 )
 
@@ -43,7 +44,7 @@ func (s *Store) retain() error {
 	}
 	for err == nil && s.cfg.RetentionBytes > 0 && s.logBytes() > s.cfg.RetentionBytes {
 		var dropped bool
-		if dropped, err = s.clog.DropOldest(limit); !dropped {
+		if dropped, err = s.clog.DropOldest(limit, commitlog.RemovedBySize); !dropped {
 			break
 		}
 		n++
@@ -56,7 +57,7 @@ func (s *Store) retain() error {
 			}
 		}
 		var dropped bool
-		if dropped, err = s.clog.DropOldest(limit); !dropped {
+		if dropped, err = s.clog.DropOldest(limit, commitlog.RemovedEarly); !dropped {
 			break
 		}
 		n++

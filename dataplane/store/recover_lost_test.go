@@ -157,6 +157,22 @@ func TestOpen_lostFileIsBroughtBack(t *testing.T) {
 	}
 }
 
+// A damaged place in front of the end that was synced is no torn tail, whatever
+// the times say: after a clock that was ahead they say nothing.
+func TestOpen_damagedInFrontOfWhatWasSynced(t *testing.T) {
+	d := newDamageStore(t)
+	b, err := vfs.ReadFile(d.disk, "/store/checkpoint")
+	mustDo(t, err)
+	copy(b, make([]byte, 16))
+	mustDo(t, vfs.WriteFile(d.disk, "/store/checkpoint", b))
+	mustDo(t, vfs.WriteFile(d.disk, "/store/abort", nil))
+	victim := d.all[50]
+	mustDo(t, flipByte(d.disk, fmt.Sprintf("/store/commitlog/%020d", victim.phys/(16<<10)*(16<<10)), victim.phys%(16<<10)+100, 0x55))
+	if log, err := d.check(d.disk, testConfig(), func(m modelMessage) bool { return m.phys == victim.phys }); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+}
+
 // A checkpoint of random bytes is not believed, and written anew.
 func TestOpen_damagedCheckpoint(t *testing.T) {
 	for name, change := range map[string]func(b []byte){

@@ -282,18 +282,19 @@ func (v *verifier) damage(from, to int64, err error) {
 		return // missing: it was told of
 	}
 	what := fmt.Sprintf("no record can be read there (%v); the next good one is at %d", err, to)
-	if !v.Clean && v.cutByStart(to) {
-		v.dirty(Finding{Name: "torn-write", File: name, Offset: at, Length: to - from, What: what + ", which was not synced when the broker stopped", Fix: "The next start cuts the log here: nothing that was acknowledged as durable is behind."})
+	if !v.Clean && v.cutByStart(from, to) {
+		v.dirty(Finding{Name: "torn-write", File: name, Offset: at, Length: to - from, What: what + ", and nothing says that it was synced", Fix: "The next start cuts the log here and keeps a copy of what stands behind in sluice.cut."})
 		return
 	}
 	v.fault(Finding{Name: "record-damaged", File: name, Offset: at, Length: to - from, What: what, Fix: fixCopy})
 }
 
-// cutByStart tells whether the record at a commit log offset is younger than
-// all that was synced: then a recovery takes the place for a torn tail.
-func (v *verifier) cutByStart(off int64) bool {
-	f, err := v.view.CommitLog().Peek(off)
-	return err == nil && f.StoreTimestamp > v.view.Checkpoint().CommitLog
+// cutByStart tells whether nothing says that a damaged place and the record
+// behind it were synced: then a recovery takes it for a torn tail.
+func (v *verifier) cutByStart(from, to int64) bool {
+	cp := v.view.Checkpoint()
+	f, err := v.view.CommitLog().Peek(to)
+	return err == nil && from >= cp.Synced && f.StoreTimestamp > cp.CommitLog
 }
 
 // tail reports what stands behind the last record.
@@ -317,7 +318,7 @@ func (v *verifier) tail(off, limit int64, cause error) error {
 		}
 		if i := bytes.IndexFunc(b[:n], func(r rune) bool { return r != 0 }); i >= 0 {
 			name, pos = v.place(off)
-			found := Finding{Name: "torn-write", File: name, Offset: pos, What: fmt.Sprintf("the bytes behind the last record are not zero: %v", cause), Fix: "The next start cuts them off."}
+			found := Finding{Name: "torn-write", File: name, Offset: pos, What: fmt.Sprintf("the bytes behind the last record are not zero: %v", cause), Fix: "The next start cuts them off and keeps a copy in sluice.cut."}
 			switch {
 			case v.lost:
 				found.Name, found.Fix = "tail-damaged", "It was synced. The next start cuts it off and keeps a copy in sluice.cut."

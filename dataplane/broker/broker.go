@@ -193,6 +193,7 @@ type Broker struct {
 	receives      *receives
 	schedule      *schedule
 	transactions  *transaction.Coordinator
+	resets        *resets
 	register      *register
 	next          roundRobin
 
@@ -226,6 +227,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	b.locks = newQueueLocks(cfg.LockExpiry, deps.Now)
 	b.members = newMembers(cfg.MemberExpiry, cfg.MaxMemberBytes, deps.Now)
 	b.register = newRegister(b, deps.Registrar)
+	b.resets = newResets(deps.Now)
 	var err error
 	if b.offsets, err = loadOffsets(b); err != nil {
 		return nil, fmt.Errorf("load consumer offsets: %w", err)

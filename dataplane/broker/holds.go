@@ -172,6 +172,15 @@ func (t *holds) arrived(a store.Arrival) {
 	t.mu.Unlock()
 }
 
+// wake wakes all pulls of a queue.
+func (t *holds) wake(q queueKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for h := range t.parked[q] {
+		t.takeLocked(h)
+	}
+}
+
 // close wakes everything and waits until all answers are given.
 func (t *holds) close() {
 	t.mu.Lock()

@@ -166,7 +166,8 @@ func (o *offsets) topicsOf(group string) []string {
 	return out
 }
 
-// CommitOffset stores the next message that the group wants of a queue.
+// CommitOffset stores the next message that the group wants of a queue. After
+// a reset, commits of consumers that have not heard of it yet do not count.
 func (b *Broker) CommitOffset(group, topic string, queueID int32, offset int64) error {
 	if _, ok := b.store.Group(group); !ok {
 		return groupNotFound(group)
@@ -184,8 +185,15 @@ func (b *Broker) CommitOffset(group, topic string, queueID int32, offset int64) 
 	if _, top := b.store.QueueOffsets(topic, queueID); offset > top {
 		return &Error{Code: CodeInvalidParameter, Text: "offset " + strconv.FormatInt(offset, 10) + " is beyond the end of the queue", Limit: strconv.FormatInt(top, 10)}
 	}
+	key := resetKey{groupTopic{group, topic}, queueID}
+	if _, reset := b.resets.get(key); reset {
+		return nil // it is from before
+	}
 	if old := b.offsets.set(group, topic, queueID, offset); old > offset {
 		b.log.Info("consumer offset moved back", "topic", topic, "group", group, "queue", queueID, "from", old, "to", offset)
+	}
+	if to, reset := b.resets.get(key); reset { // between the two
+		b.offsets.set(group, topic, queueID, to)
 	}
 	return nil
 }

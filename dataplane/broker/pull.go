@@ -215,8 +215,16 @@ func checkQueue(t store.TopicConfig, queueID int32) error {
 	return nil
 }
 
-// read asks the store and translates its status.
+// read asks the store and translates its status. After a reset of the group it
+// says where to go on.
 func (b *Broker) read(p *Pull) (Pulled, error) {
+	if p.Group != "" {
+		if to, ok := b.resets.take(resetKey{groupTopic{p.Group, p.Topic}, p.QueueID}); ok && to != p.Offset {
+			out := Pulled{Status: PullOffsetMoved, Next: to}
+			out.Min, out.Max = b.store.QueueOffsets(p.Topic, p.QueueID)
+			return out, nil
+		}
+	}
 	batch, err := b.readMatching(p.Topic, p.QueueID, p.Offset, p.Filter, store.ReadOptions{MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Group: p.Group})
 	if err != nil {
 		return Pulled{}, fromStore(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
@@ -149,5 +150,21 @@ func (n Node) Route(ctx context.Context, topic string) (route wire.TopicRoute, o
 func (n Node) Cluster(ctx context.Context) (wire.ClusterInfo, error) {
 	var out wire.ClusterInfo
 	err := n.callJSON(ctx, wire.GetBrokerClusterInfo, nil, nil, &out)
+	return out, err
+}
+
+// ResetOffsets moves a group in a topic and returns what changed; names are
+// physical. queueID -1 is all queues, then by time only; offset -1 is by time;
+// a zero time is the end. With preview nothing moves.
+func (n Node) ResetOffsets(ctx context.Context, group, topic string, queueID int32, offset int64, to time.Time, preview bool) ([]wire.ResetQueue, error) {
+	ext := map[string]string{
+		"group": group, "topic": topic, "queueId": strconv.Itoa(int(queueID)), "offset": strconv.FormatInt(offset, 10), "timestamp": "-1", "isForce": "true",
+		"__SLUICE_PREVIEW": strconv.FormatBool(preview),
+	}
+	if !to.IsZero() {
+		ext["timestamp"] = strconv.FormatInt(to.UnixMilli(), 10)
+	}
+	var out []wire.ResetQueue
+	err := n.callJSON(ctx, wire.InvokeBrokerToResetOffset, ext, nil, &out)
 	return out, err
 }

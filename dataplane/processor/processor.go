@@ -128,6 +128,11 @@ func New(deps Deps) *Processor {
 		wire.ViewMessageByID:         {serve: p.viewMessage},
 		wire.QueryMessage:            {serve: p.queryMessage},
 
+		wire.InvokeBrokerToResetOffset:   {serve: p.resetOffset},
+		wire.CloneGroupOffset:            {serve: p.cloneOffset},
+		wire.QueryTopicsByConsumer:       {serve: p.topicsOfGroup},
+		wire.QuerySubscriptionByConsumer: {serve: p.subscriptionOfGroup},
+
 		wire.GetTopicStatsInfo:      {serve: p.topicStats},
 		wire.GetConsumeStats:        {serve: p.consumeStats},
 		wire.GetAllTopicConfig:      {serve: p.topics},

@@ -314,6 +314,23 @@ type ConsumerConnections struct {
 	Subscriptions    map[string]Subscription `json:"subscriptionTable"`
 }
 
+// GroupSubscription is the reply body of QuerySubscriptionByConsumer.
+type GroupSubscription struct {
+	Group        string        `json:"group"`
+	Topic        string        `json:"topic"`
+	Subscription *Subscription `json:"subscriptionData,omitempty"`
+}
+
+// ResetQueue is one queue in Sluice's own answer of InvokeBrokerToResetOffset:
+// the next message to consume before (-1: none) and after, and the queue's range.
+type ResetQueue struct {
+	QueueID int32 `json:"queueId"`
+	From    int64 `json:"from"`
+	To      int64 `json:"to"`
+	Min     int64 `json:"min"`
+	Max     int64 `json:"max"`
+}
+
 // OffsetProgress is one queue in ConsumeStats.
 type OffsetProgress struct {
 	BrokerOffset   int64 `json:"brokerOffset"`

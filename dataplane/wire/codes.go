@@ -60,6 +60,7 @@ const (
 	GetConsumerRunningInfo        int32 = 307
 	ConsumeMessageDirectly        int32 = 309
 	SendMessageV2                 int32 = 310
+	CloneGroupOffset              int32 = 314
 	UpdateNamesrvConfig           int32 = 318
 	GetNamesrvConfig              int32 = 319
 	SendBatchMessage              int32 = 320

@@ -147,6 +147,16 @@ var tenantCodes = map[string]remotingOp{
 	"ResumeCheckHalfMessage": {make: func(w *world, _ names) (map[string]string, any) {
 		return fields("msgId", w.ownHalf.MessageID), nil
 	}, needs: []need{topicPub}, nameless: true},
+	"InvokeBrokerToResetOffset": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("topic", n.topic, "group", n.group, "timestamp", "0", "isForce", "true"), nil
+	}, needs: []need{topicSub, groupSub}},
+	"CloneGroupOffset": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("srcGroup", n.group, "destGroup", n.group, "topic", n.topic, "offline", "false"), nil
+	}, needs: []need{groupSub, topicSub}},
+	"QueryTopicsByConsumer": {make: groupWith("group"), needs: []need{groupLook}},
+	"QuerySubscriptionByConsumer": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("group", n.group, "topic", n.topic), nil
+	}, needs: []need{groupLook, topicLook}},
 	"SendReplyMessage":   {make: replyWith(wire.SendReplyMessage), nameless: true},
 	"SendReplyMessageV2": {make: replyWith(wire.SendReplyMessageV2), nameless: true},
 	"PullMessage":        {make: pullWith, needs: []need{topicSub, groupSub}},
@@ -215,8 +225,8 @@ var (
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
 	absentCodes = words(`UpdateAndCreateTopicList CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
-		GetConsumerStatusFromClient InvokeBrokerToResetOffset QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
-		PushReplyMessageToClient QueryTopicsByConsumer QuerySubscriptionByConsumer RecallMessage
+		GetConsumerStatusFromClient QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
+		PushReplyMessageToClient RecallMessage
 		QueryAssignment SetMessageRequestMode PopMessage AckMessage PeekMessage ChangeMessageInvisibleTime Notification PollingInfo PopRollback BatchAckMessage`)
 )
 

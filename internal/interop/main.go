@@ -1,6 +1,6 @@
 // Command interop runs every official SDK that this machine can install
-// against a fresh Sluice and prints two tables: SDK by send, receive, ack, wrong
-// key refused; and how soon consumers that run all the while receive again after
+// against a fresh Sluice and prints three tables: SDK by send, receive, ack, wrong
+// key refused; SDK by kinds of messages; and how soon consumers that run all the while receive again after
 // the server was killed and came back. The row "handover" gives a store folder to
 // a real RocketMQ and takes it back. It ends with 0 only if everything passed.
 package main
@@ -93,6 +93,9 @@ func run(ctx context.Context, binary, pattern string, downtimes []time.Duration)
 		return err
 	}
 	err = eachAlone(ctx, server, account, pattern)
+	if ctx.Err() == nil {
+		err = errors.Join(err, eachFeature(ctx, server, account, pattern))
+	}
 	if len(downtimes) == 0 || ctx.Err() != nil {
 		return err
 	}

@@ -74,12 +74,9 @@ const (
 // try builds the program and runs it twice: with the right secret, then with a
 // wrong one. A row has a topic and a group of its own.
 func (s sdk) try(ctx context.Context, server *testcluster.Process, a *testcluster.Account) result {
-	out, err := filepath.Abs(filepath.Join(".cache/clients", s.name))
+	out, err := s.folder(ctx)
 	if err != nil {
 		return result{detail: err.Error()}
-	}
-	if err := s.prepare(ctx, out); err != nil {
-		return result{detail: "build: " + err.Error()}
 	}
 	topic := "interop-" + strings.ReplaceAll(s.name, ".", "-")
 	if err := errors.Join(a.CreateTopic(ctx, topic), a.CreateGroup(ctx, topic)); err != nil {
@@ -108,6 +105,18 @@ func (s sdk) try(ctx context.Context, server *testcluster.Process, a *testcluste
 		r.detail += "\nwith a wrong secret: " + text
 	}
 	return r
+}
+
+// folder is where the program lies, built.
+func (s sdk) folder(ctx context.Context) (string, error) {
+	out, err := filepath.Abs(filepath.Join(".cache/clients", s.name))
+	if err != nil {
+		return "", err
+	}
+	if err := s.prepare(ctx, out); err != nil {
+		return "", fmt.Errorf("build: %w", err)
+	}
+	return out, nil
 }
 
 // acknowledged reports whether the group has every message of the topic behind
@@ -140,14 +149,15 @@ func acknowledged(ctx context.Context, a *testcluster.Account, name string) (boo
 	return true, nil
 }
 
-func (s sdk) start(ctx context.Context, server *testcluster.Process, out, topic, keyID, secret string) (code int, text string) {
+func (s sdk) start(ctx context.Context, server *testcluster.Process, out, topic, keyID, secret string, env ...string) (code int, text string) {
 	ctx, cancel := context.WithTimeout(ctx, processed)
 	defer cancel()
 	timeout := wait
 	if strings.HasPrefix(secret, "sls_wrong") {
 		timeout = 5 * time.Second
 	}
-	cmd := s.command(ctx, server, out, topic, keyID, secret, "RMQ_COUNT="+strconv.Itoa(messages), "RMQ_TIMEOUT_S="+strconv.Itoa(int(timeout.Seconds())))
+	env = append(env, "RMQ_COUNT="+strconv.Itoa(messages), "RMQ_TIMEOUT_S="+strconv.Itoa(int(timeout.Seconds())))
+	cmd := s.command(ctx, server, out, topic, keyID, secret, env...)
 	var b bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &b
 	cmd.WaitDelay = time.Second

@@ -84,7 +84,12 @@ func mailCode(ctx context.Context, mails, email string) (string, error) {
 
 // CreateTopic makes a topic and waits until brokers serve it.
 func (a *Account) CreateTopic(ctx context.Context, name string) error {
-	return a.create(ctx, "topics", map[string]any{"name": name, "type": "NORMAL"})
+	return a.CreateTopicOf(ctx, name, "NORMAL")
+}
+
+// CreateTopicOf is CreateTopic for another type of messages.
+func (a *Account) CreateTopicOf(ctx context.Context, name, kind string) error {
+	return a.create(ctx, "topics", map[string]any{"name": name, "type": kind})
 }
 
 // CreateGroup makes a consumer group and waits until brokers serve it.

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// lostEndName is the name of the finding that the end of the log is lost.
+const lostEndName = "log-end-lost"
+
 // maxLostQueues is how many queues the finding of a lost end names.
 const maxLostQueues = 20
 
@@ -55,7 +58,7 @@ func (v *verifier) reportLost() {
 		what += fmt.Sprintf("; %d messages are lost (%s)", total, strings.Join(list, ", "))
 	}
 	v.Faults = append([]Finding{{
-		Name: "log-end-lost", File: name, Offset: at, What: what + ": a file is missing, or was cut or damaged",
+		Name: lostEndName, File: name, Offset: at, What: what + ": a file is missing, or was cut or damaged",
 		Fix: "Bring the file back from a copy or a replica before the next start. That goes on in a new file behind the lost part: no offset is used again, and the file can still be brought back later.",
 	}}, v.Faults...)
 }

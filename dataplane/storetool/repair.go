@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type Repaired struct {
 	Folder  string       `json:"folder"`
 	DryRun  bool         `json:"dry_run"`
 	Changes []FileChange `json:"changes"`
-	Faults  []Finding    `json:"faults"` // what is still wrong after it
+	Faults  []Finding    `json:"faults"` // what is still wrong after it, and what is lost
 }
 
 // Repair does to a folder what the next start of a broker would do, and keeps
@@ -60,7 +61,10 @@ func Repair(ctx context.Context, o Options, r RepairOptions) (*Repaired, error) 
 	clock := func() time.Time { return now }
 	trial := vfs.NewOverlay(vfs.ReadOnly())
 	out := &Repaired{Folder: o.Dir, DryRun: r.DryRun, Changes: []FileChange{}, Faults: []Finding{}}
-	deps := store.Deps{FS: trial, Logger: slog.New(slog.DiscardHandler), Now: clock, Events: func(e store.Event) { tell(r.Logger, e, r.DryRun) }}
+	deps := store.Deps{FS: trial, Logger: slog.New(slog.DiscardHandler), Now: clock, Events: func(e store.Event) {
+		tell(r.Logger, e, r.DryRun)
+		out.noteLoss(e)
+	}}
 	if err = start(ctx, cfg, deps, r.Rebuild, r.DryRun); err == nil {
 		err = out.plan(trial, &cfg, now, r.DryRun)
 	}
@@ -100,11 +104,22 @@ func (out *Repaired) verify(ctx context.Context, o Options, fsys vfs.FS) error {
 	if err != nil {
 		return fmt.Errorf("verify what was repaired: %w", err)
 	}
-	out.Faults = r.Faults
-	if len(out.Faults) == 0 {
+	if slices.ContainsFunc(r.Faults, func(f Finding) bool { return f.Name == lostEndName }) {
+		out.Faults = nil // said there, with more
+	}
+	if out.Faults = append(out.Faults, r.Faults...); len(out.Faults) == 0 {
 		out.Faults = []Finding{} // not null in JSON
 	}
 	return nil
+}
+
+// noteLoss has a repair tell of messages that it cannot bring back, also when the
+// folder is in order after it.
+func (out *Repaired) noteLoss(e store.Event) {
+	if lost, ok := e.(store.LogEndLost); ok {
+		out.Faults = append(out.Faults, Finding{Name: lostEndName, File: "commitlog", What: fmt.Sprintf("the commit log ended at %d, but it had come to %d and was synced: %d messages are lost", lost.From, lost.To, lost.Messages),
+			Fix: "Bring the file back from a copy or a replica, still: its place is kept free."})
+	}
 }
 
 // start opens the store and closes it again; with index it waits until all

@@ -157,6 +157,33 @@ func TestOpen_lostFileIsBroughtBack(t *testing.T) {
 	}
 }
 
+// Queues that are built behind the start keep their next offsets, too, also when
+// nothing is appended before the next one.
+func TestOpen_lostEndAndQueuesBuiltBehind(t *testing.T) {
+	d := newDamageStore(t)
+	mustDo(t, d.disk.Remove("/store/commitlog/00000000000000049152"))
+	mustDo(t, d.disk.RemoveAll("/store/"+filesFolder))
+	cfg := testConfig()
+	cfg.RebuildBehind = 1
+	for round := range 3 {
+		s, log, err := d.open(d.disk, cfg)
+		mustDo(t, err)
+		if behind := s.rebuilding.Load() != nil; behind != (round == 0) {
+			t.Errorf("round %d: built behind the start: %v\n%s", round, behind, log)
+		}
+		mustDo(t, s.finishRebuild(ctx))
+		if err := d.served(s, segment(3)); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		for _, m := range d.all[len(d.all)-4:] {
+			if _, next := s.QueueOffsets(m.topic, m.queue); next != m.offset+1 {
+				t.Errorf("round %d: %s queue %d ends at %d, want %d", round, m.topic, m.queue, next, m.offset+1)
+			}
+		}
+		mustDo(t, s.Close())
+	}
+}
+
 // A damaged place in front of the end that was synced is no torn tail, whatever
 // the times say: after a clock that was ahead they say nothing.
 func TestOpen_damagedInFrontOfWhatWasSynced(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *Coordinator) End(ctx context.Context, e End) error {
 	if e.Resolution == Unknown {
 		return nil
 	}
-	h, err := c.take(ctx, m.QueueOffset)
+	h, err := c.take(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,14 @@ func (c *Coordinator) half(e End) (*message.Message, error) {
 }
 
 // take makes the caller the one who ends a transaction; nil when it has ended.
-func (c *Coordinator) take(ctx context.Context, offset int64) (*half, error) {
+// A record is a half message only at its place in HalfTopic: what reads as one
+// may as well lie in the body of a message, with an offset of somebody else's.
+func (c *Coordinator) take(ctx context.Context, m *message.Message) (*half, error) {
+	offset := m.QueueOffset
 	if err := c.await(ctx, offset); err != nil {
+		return nil, err
+	}
+	if err := c.checkPlace(m); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -111,6 +117,23 @@ func (c *Coordinator) take(ctx context.Context, offset int64) (*half, error) {
 			return nil, err
 		}
 	}
+}
+
+// checkPlace returns ErrUnknown when the queue of half messages has another record
+// at m's offset, or none.
+func (c *Coordinator) checkPlace(m *message.Message) error {
+	batch, err := c.deps.Store.Read(HalfTopic, 0, m.QueueOffset, store.ReadOptions{MaxMessages: 1})
+	if err != nil {
+		return fmt.Errorf("read %s at %d: %w", HalfTopic, m.QueueOffset, err)
+	}
+	defer batch.Release()
+	if len(batch.Records) == 1 {
+		f, err := message.Parse(batch.Records[0])
+		if err == nil && f.QueueOffset == m.QueueOffset && f.PhysicalOffset == m.PhysicalOffset {
+			return nil
+		}
+	}
+	return ErrUnknown
 }
 
 // giveLocked ends what take began.

@@ -113,7 +113,7 @@ func (c *Coordinator) Resume(ctx context.Context, e End) error {
 			return err
 		}
 	}
-	h, err := c.take(ctx, m.QueueOffset)
+	h, err := c.take(ctx, m)
 	if err != nil {
 		return err
 	}

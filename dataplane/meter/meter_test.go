@@ -89,7 +89,12 @@ func (r *rig) store(topic, key string, body int) {
 
 func (r *rig) storeWith(topic string, body int, props []byte) {
 	r.t.Helper()
-	rec, err := message.AppendRecord(nil, &message.Message{Topic: topic, Body: make([]byte, body), Properties: props})
+	r.storeMessage(&message.Message{Topic: topic, Body: make([]byte, body), Properties: props})
+}
+
+func (r *rig) storeMessage(m *message.Message) {
+	r.t.Helper()
+	rec, err := message.AppendRecord(nil, m)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -248,10 +253,8 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 	for _, topic := range []string{"%RETRY%nsaaaaaa%g", "%DLQ%nsaaaaaa%g", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"} {
 		r.storeWith(topic, 10, message.AppendProperty(nil, "color", "red"))
 	}
-	// What waits for its time, or for a commit, counts when it arrives.
-	for _, topic := range []string{"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"} {
-		r.storeWith(topic, 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders"), "slk_1", ProtocolRemoting))
-	}
+	// What waits for its time counts when it arrives.
+	r.storeWith("SCHEDULE_TOPIC_XXXX", 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders"), "slk_1", ProtocolRemoting))
 	r.settle()
 	want := map[string]uint64{"messages_in": 1, "bytes_in": 4097 + 8, "units4k_in": 2, "units64k_in": 1}
 	for name, n := range want {
@@ -263,6 +266,34 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 		if k.cell.NamespaceID != "nsaaaaaa" || k.cell.Topic != "orders" || k.count == "messages_in" && k.cell.KeyID != "slk_1" {
 			t.Errorf("counted for %+v", k)
 		}
+	}
+}
+
+// A transactional message is charged to who sent it, once: as a half message,
+// which may be rolled back, and not when it arrives.
+func TestFold_countsHalfMessagesOnce(t *testing.T) {
+	r := newRig(t)
+	user := message.AppendProperty(message.AppendProperty(nil, message.KeyTransactionPrepared, "true"), "color", "red")
+	for _, topic := range []string{"nsaaaaaa%orders", "nsbbbbbb%orders", "nsaaaaaa%orders"} {
+		real := message.AppendProperty(message.AppendProperty(user, message.KeyRealQueueID, "0"), message.KeyRealTopic, topic)
+		r.storeWith("RMQ_SYS_TRANS_HALF_TOPIC", 10, AppendOrigin(real, "slk_1", ProtocolRemoting))
+	}
+	r.storeMessage(&message.Message{Topic: "nsaaaaaa%orders", Body: make([]byte, 10), Properties: user, SysFlag: message.SysFlagCommit})
+	r.settle()
+	got := map[Cell]uint64{}
+	for k, n := range r.merged {
+		if k.count == "messages_in" {
+			got[k.cell] += n
+		}
+	}
+	for ns, n := range map[string]uint64{"nsaaaaaa": 2, "nsbbbbbb": 1} {
+		cell := Cell{NamespaceID: ns, Topic: "orders", KeyID: "slk_1", Class: ClassTransactional}
+		if got[cell] != n {
+			t.Errorf("%s was charged %d messages, want %d: %v", ns, got[cell], n, got)
+		}
+	}
+	if got, want := r.total("bytes_in"), uint64(3*(10+8)); r.total("messages_in") != 3 || got != want {
+		t.Errorf("%d messages, %d bytes in all, want 3 and %d", r.total("messages_in"), got, want)
 	}
 }
 

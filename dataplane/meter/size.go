@@ -32,8 +32,9 @@ func origin(props []byte) (keyID string, protocol byte) {
 
 // Sent tells to which topic of which namespace, in the client's words, a client
 // sent a stored record. ok is false for what the broker wrote itself: copies on
-// their way to a retry or dead-letter topic, which it leaves without an origin,
-// and half messages. What a client sends to a retry topic itself is a message
+// their way to a retry or dead-letter topic, which it leaves without an origin.
+// A half message counts when it is sent, whatever becomes of it; the committed
+// message does not count again. What a client sends to a retry topic itself is a message
 // like any other, also while it waits for its delay; the record that then
 // arrives has no origin any more.
 func Sent(f *message.Fields) (namespaceID, topic string, ok bool) {
@@ -50,9 +51,17 @@ func SentIn(f *message.Fields) (namespaceID string, ok bool) {
 func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 	name, parked := f.Topic, false
 	_, own := message.FindProperty(f.Properties, PropertyOrigin)
-	if own && string(name) == message.ScheduleTopic { // nowhere else is that property the broker's
-		name, _ = message.FindProperty(f.Properties, message.KeyRealTopic)
+	half := false
+	switch {
+	case own && string(name) == message.ScheduleTopic:
 		parked = true
+	case own && string(name) == halfTopic:
+		half = true
+	case !own && f.SysFlag&message.SysFlagTransaction == message.SysFlagCommit:
+		return "", "", "", false
+	}
+	if parked || half { // nowhere else is that property the broker's
+		name, _ = message.FindProperty(f.Properties, message.KeyRealTopic)
 	}
 	prefix, namespaceID, bare, ok = policy.SplitPhysical(unsafe.String(unsafe.SliceData(name), len(name)))
 	if !ok || prefix != "" && !own || prefix == "" && parked {
@@ -60,6 +69,9 @@ func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 	}
 	return prefix, namespaceID, bare, true
 }
+
+// halfTopic is where half messages wait, by RocketMQ's name.
+const halfTopic = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 // Size is what a message weighs on the bill: its body as it came over the wire
 // and the user's properties, in bytes.

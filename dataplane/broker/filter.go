@@ -38,10 +38,13 @@ func match(f *Filter) func(int64) bool {
 }
 
 // What one call may read in search of a message that its filter takes, at
-// least one step of the store.
+// least one step of the store, and how many bytes of properties its filter may
+// look at, at least those of one message: an expression may look at them
+// thousands of times.
 const (
 	searchMessages = 2000
 	searchBytes    = 4 << 20
+	searchWork     = 64 << 20
 )
 
 // readMatching is Store.Read for a filter that needs more than the tag's hash:
@@ -50,7 +53,7 @@ const (
 // ReadNoMatch, as it is for tags.
 func (b *Broker) readMatching(topic string, queueID int32, offset int64, f *Filter, o store.ReadOptions) (store.Batch, error) {
 	o.Match = match(f)
-	messages, bytes := 0, 0
+	messages, bytes, work := 0, 0, 0
 	for {
 		batch, err := b.store.Read(topic, queueID, offset, o)
 		if err == nil && batch.Status == store.ReadLater && messages > 0 {
@@ -63,15 +66,23 @@ func (b *Broker) readMatching(topic string, queueID int32, offset int64, f *Filt
 		kept := batch.Records[:0]
 		for _, rec := range batch.Records {
 			bytes += len(rec)
-			if wants(f, rec) {
+			fields, err := message.Parse(rec)
+			if err != nil {
+				continue
+			}
+			if f.Match(fields.Properties) {
 				kept = append(kept, rec)
+			}
+			if work += f.Work(len(fields.Properties)); work >= searchWork {
+				batch.Next = fields.QueueOffset + 1
+				break
 			}
 		}
 		if batch.Records = kept; len(kept) > 0 {
 			return batch, nil
 		}
 		offset = batch.Next
-		if messages >= searchMessages || bytes >= searchBytes || offset >= batch.Max {
+		if messages >= searchMessages || bytes >= searchBytes || work >= searchWork || offset >= batch.Max {
 			batch.Release()
 			batch.Status = store.ReadNoMatch
 			return batch, nil

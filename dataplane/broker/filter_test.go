@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,32 @@ func TestPull_oneInAThousand(t *testing.T) {
 	}
 	if out := e.pull(Pull{Group: groupA, Topic: topicA, Filter: sql(t, "n > 5000")}); out.Status != PullSkipped || out.Next < 2000 {
 		t.Errorf("nothing matches: %+v", out)
+	}
+}
+
+// An expression that looks at large properties thousands of times does not keep a
+// pull busy for ever: it answers with how far it got.
+func TestPull_worksALimitedTime(t *testing.T) {
+	e := newEnv(t)
+	const n = 20
+	for range n {
+		e.send(msg(topicA, 0, "x", "b", strings.Repeat("a", 30_000)))
+	}
+	filter := sql(t, strings.TrimSuffix(strings.Repeat("a OR ", 3000), " OR "))
+	began, next, pulls := time.Now(), int64(0), 0
+	for ; next < n; pulls++ {
+		out := e.pull(Pull{Group: groupA, Topic: topicA, Offset: next, Filter: filter})
+		if out.err != nil || out.Status != PullSkipped || out.Next <= next {
+			t.Fatalf("at %d: %+v", next, out)
+		}
+		next = out.Next
+		out.Release()
+	}
+	if pulls != n {
+		t.Errorf("%d pulls over %d messages of which each takes the work of a pull", pulls, n)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
 

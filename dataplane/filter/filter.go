@@ -38,6 +38,7 @@ type Filter struct {
 	codes []int64 // of tags, sorted
 	sql   node    // nil for tags
 	bytes int
+	looks int // at the properties, for one message
 }
 
 // SyntaxError says what is wrong with an expression, and where.
@@ -102,6 +103,15 @@ func (f *Filter) Bytes() int {
 		return 0
 	}
 	return f.bytes
+}
+
+// Work is about how many bytes Match looks at for a message with properties of
+// so many bytes, at most.
+func (f *Filter) Work(propertyBytes int) int {
+	if f == nil {
+		return 0
+	}
+	return max(f.looks, 1) * propertyBytes
 }
 
 // MatchCode reports whether a message whose tag has this hash may pass; a hash

@@ -27,6 +27,7 @@ type parser struct {
 	tok    token // the next one
 	depth  int
 	bytes  int
+	looks  int // at properties
 	hidden []string
 }
 
@@ -44,7 +45,7 @@ func parseSQL(expression string, hidden []string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{sql: n, bytes: len(expression) + p.bytes}, nil
+	return &Filter{sql: n, bytes: len(expression) + p.bytes, looks: p.looks}, nil
 }
 
 func (p *parser) whole() (node, error) {
@@ -483,6 +484,7 @@ func (p *parser) primary() (node, error) {
 			return p.node(absent{}), p.advance()
 		}
 		p.bytes += len(t.text)
+		p.looks++
 		return p.node(propertyNode{t.text}), p.advance()
 	case tokenWord:
 		switch t.text {

@@ -128,6 +128,13 @@ func FindProperty(props []byte, key string) (value []byte, ok bool) {
 		i += at
 		at = i + len(key)
 		if i > 0 && text[i-1] != sepEntry || at == len(text) || text[at] != sepKeyValue {
+			// Nothing else of this entry can be the key; what clients put into values
+			// must not make the search slow.
+			n := strings.IndexByte(text[i:], sepEntry)
+			if n < 0 {
+				return value, ok
+			}
+			at = i + n + 1
 			continue
 		}
 		at++

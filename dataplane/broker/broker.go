@@ -194,6 +194,7 @@ type Broker struct {
 	schedule      *schedule
 	transactions  *transaction.Coordinator
 	resets        *resets
+	replies       replies
 	register      *register
 	next          roundRobin
 

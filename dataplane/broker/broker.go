@@ -26,6 +26,7 @@ import (
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/store"
+	"github.com/sluicemq/sluice/dataplane/timerlog"
 	"github.com/sluicemq/sluice/dataplane/transaction"
 	"github.com/sluicemq/sluice/dataplane/vfs"
 	"github.com/sluicemq/sluice/dataplane/wire"
@@ -55,6 +56,11 @@ type Store interface {
 	PutGroup(store.GroupConfig) error
 	DeleteGroup(name string) error
 	GroupsVersion() store.DataVersion
+	ReadPlaces(places []store.Place) (store.Batch, error)
+	Synced() int64
+	RequestSync()
+	NewestStoreTime() int64
+	OnRetain(needed func() int64)
 	SaveConfig(name string, data []byte) error
 	LoadConfig(name string) ([]byte, error)
 }
@@ -106,6 +112,7 @@ type Config struct {
 	StoreHost   netip.AddrPort
 	NameServers []string
 	Dir         string // side files of the core; a folder of its own
+	TimerDir    string // timer files: the store's folder, where RocketMQ looks for them; empty for Dir
 
 	RegisterPeriod  time.Duration
 	MemberExpiry    time.Duration // a client without heartbeat for so long is gone
@@ -120,7 +127,10 @@ type Config struct {
 	YoungQueue      time.Duration // a new group begins at 0 of a queue whose first message is younger
 	MaxBatchBytes   int           // body bytes of all messages of a batch
 	MaxMessageBytes int
-	Trace           bool // ask clients to send trace messages
+	MaxDelay        time.Duration // how far ahead a message may be wanted
+	TimerWindow     time.Duration // how long a record waits before it is written again; less than the store keeps records
+	TimerLogBytes   int64         // of each file of a new timer log
+	Trace           bool          // ask clients to send trace messages
 	Transactions    transaction.Config
 }
 
@@ -131,6 +141,7 @@ func DefaultConfig() Config {
 		RegisterPeriod: 10 * time.Second, MemberExpiry: 120 * time.Second, LockExpiry: 60 * time.Second,
 		OffsetsPeriod: 5 * time.Second, MaxParked: 100_000, MaxParkedOfOne: 20_000, MaxHold: 30 * time.Second, MaxMemberBytes: 64 << 20, MaxInFlight: 10_000,
 		MaxInvisible: 12 * time.Hour, YoungQueue: time.Hour, MaxBatchBytes: 4 << 20, MaxMessageBytes: 4 << 20,
+		MaxDelay: MaxDelay, TimerWindow: 48 * time.Hour, TimerLogBytes: timerlog.DefaultFileBytes,
 		Transactions: transaction.DefaultConfig(),
 	}
 }
@@ -147,7 +158,17 @@ func (c *Config) Validate() error {
 	if _, err := netip.ParseAddrPort(c.StoreHost.String()); err != nil {
 		errs = append(errs, errors.New("broker.storeHost must be an address with port"))
 	}
+	if c.MaxDelay > MaxDelay {
+		errs = append(errs, fmt.Errorf("broker.maxDelay is %v: at most %s", c.MaxDelay, DelayText(MaxDelay)))
+	}
+	if c.TimerWindow < 2*time.Second || c.TimerWindow > timerTurn/4*timerStep*time.Millisecond {
+		errs = append(errs, fmt.Errorf("broker.timerWindow is %v: it must be from 2 s to %v", c.TimerWindow, timerTurn/4*timerStep*time.Millisecond))
+	}
+	if c.TimerLogBytes < 4096 {
+		errs = append(errs, fmt.Errorf("broker.timerLogBytes is %d: at least 4096", c.TimerLogBytes))
+	}
 	for name, d := range map[string]time.Duration{
+		"maxDelay":       c.MaxDelay,
 		"registerPeriod": c.RegisterPeriod, "memberExpiry": c.MemberExpiry, "lockExpiry": c.LockExpiry,
 		"offsetsPeriod": c.OffsetsPeriod, "maxHold": c.MaxHold, "maxInvisible": c.MaxInvisible,
 	} {
@@ -192,6 +213,7 @@ type Broker struct {
 	locks         *queueLocks
 	receives      *receives
 	schedule      *schedule
+	timers        *timers
 	transactions  *transaction.Coordinator
 	resets        *resets
 	replies       replies
@@ -223,6 +245,9 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	if deps.Meter == nil {
 		deps.Meter = noMeter{}
 	}
+	if cfg.TimerDir == "" {
+		cfg.TimerDir = cfg.Dir
+	}
 	b := &Broker{cfg: cfg, store: deps.Store, now: deps.Now, log: deps.Logger, meter: deps.Meter, boot: deps.Now()}
 	b.holds = newHolds(cfg.MaxParked, cfg.MaxParkedOfOne)
 	b.locks = newQueueLocks(cfg.LockExpiry, deps.Now)
@@ -245,7 +270,11 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	if b.transactions, err = newTransactions(b, deps); err != nil {
 		return nil, errors.Join(err, b.receives.close())
 	}
+	if b.timers, err = openTimers(b, deps.FS); err != nil {
+		return nil, errors.Join(fmt.Errorf("open timers: %w", err), b.receives.close())
+	}
 	b.store.OnArrival(b.arrived)
+	b.store.OnRetain(b.timers.needed.Load)
 	return b, nil
 }
 
@@ -261,6 +290,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.register.run(ctx) })
 	g.Go(func() error { return b.schedule.run(ctx) })
+	g.Go(func() error { return b.timers.run(ctx) })
 	g.Go(func() error { return b.checkTransactions(ctx) })
 	g.Go(func() error { return b.subscriptions.run(ctx, b) })
 	g.Go(func() error { return b.receives.run(ctx) })
@@ -287,7 +317,7 @@ func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.holds.close()
 		b.receives.stop()
-		b.closeErr = errors.Join(b.saveProgress(), b.receives.close(), b.transactions.Close())
+		b.closeErr = errors.Join(b.saveProgress(), b.timers.close(), b.receives.close(), b.transactions.Close())
 	})
 	return b.closeErr
 }
@@ -308,6 +338,7 @@ func (b *Broker) arrived(a store.Arrival) {
 	b.holds.arrived(a)
 	b.receives.arrived(a.Topic)
 	b.schedule.arrived(a)
+	b.timers.arrived(a)
 	if a.Topic == transaction.HalfTopic {
 		b.transactions.Arrived()
 	}

@@ -37,6 +37,9 @@ const (
 	CodeOldSubscription // the heartbeat's is older than the request's
 	CodeTransactionUnknown
 	CodeTransactionEnded // the other way
+	CodeIllegalDelay     // further ahead than a message can wait
+	CodeBadRecall
+	CodeRecallLate // the message's time has come
 	codeCount
 )
 
@@ -67,6 +70,9 @@ var codeTable = [codeCount]struct {
 	CodeNotOnline:          {"consumer_not_online", 206, 40400},
 	CodeNoSubscription:     {"subscription_missing", 24, 40000},
 	CodeOldSubscription:    {"subscription_not_latest", 25, 40000},
+	CodeIllegalDelay:       {"delay_illegal", 13, 40012},
+	CodeBadRecall:          {"recall_handle_invalid", 604, 40000},
+	CodeRecallLate:         {"recall_too_late", 604, 40401},
 	CodeTransactionUnknown: {"transaction_unknown", 1, 40008},
 	CodeTransactionEnded:   {"transaction_ended", 604, 40008},
 }

@@ -95,18 +95,22 @@ func (s *schedule) put(ctx context.Context, m *message.Message, level int) error
 }
 
 func (s *schedule) putSent(ctx context.Context, m *message.Message, level int) (Sent, error) {
-	level = min(max(level, 1), len(s.levels))
 	parked := *m
-	parked.Properties = append(make([]byte, 0, len(m.Properties)+128), m.Properties...)
-	parked.Properties = message.AppendProperty(parked.Properties, message.KeyDelay, strconv.Itoa(level))
-	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealTopic, m.Topic)
-	parked.Properties = message.AppendProperty(parked.Properties, message.KeyRealQueueID, strconv.Itoa(int(m.QueueID)))
-	if len(parked.Properties) > message.MaxPropertiesBytes {
+	if err := s.park(&parked, level); err != nil {
 		// No room to say where it goes afterwards: better at once than never.
 		return s.b.append(ctx, m)
 	}
-	parked.Topic, parked.QueueID = ScheduleTopic, int32(level-1)
 	return s.b.append(ctx, &parked)
+}
+
+// park turns m into a message of ScheduleTopic.
+func (s *schedule) park(m *message.Message, level int) *Error {
+	level = min(max(level, 1), len(s.levels))
+	props := message.AppendPropertiesWithout(make([]byte, 0, len(m.Properties)+len(m.Topic)+64), m.Properties,
+		message.KeyDelay, message.KeyRealTopic, message.KeyRealQueueID, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs,
+		message.KeyTimerOutMs, message.KeyTimerDeleteKey)
+	props = message.AppendProperty(props, message.KeyDelay, strconv.Itoa(level))
+	return parkIn(m, props, ScheduleTopic, int32(level-1))
 }
 
 func (s *schedule) arrived(a store.Arrival) {
@@ -194,8 +198,7 @@ func (s *schedule) deliverBatch(ctx context.Context, i int, batch store.Batch) (
 			queue, _ := message.GetProperty(m.Properties, message.KeyRealQueueID)
 			n, _ := strconv.ParseInt(queue, 10, 32)
 			m.Topic, m.QueueID = topic, int32(max(n, 0))
-			// Charged when it was sent: this may run twice over a crash.
-			m.Properties = message.AppendPropertiesWithout(nil, m.Properties, OwnerKey)
+			m.Properties = charged(topic, m.Properties)
 			if _, err := s.b.append(ctx, &m); err != nil {
 				return 0, err
 			}

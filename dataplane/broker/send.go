@@ -70,15 +70,23 @@ func (b *Broker) Lead() { b.store.Lead() }
 func StoreError(err error) error { return fromStore(err) }
 
 // prepare checks a message and completes it; its properties are put into buf if
-// there is room.
+// there is room. One that is wanted later becomes one of the topic that it waits
+// in.
 func (b *Broker) prepare(who Caller, m *message.Message, buf []byte) error {
-	if err := b.checkSend(m); err != nil {
+	later, err := b.checkSend(m)
+	if err != nil {
 		return err
 	}
 	if err := b.chooseQueue(m); err != nil {
 		return err
 	}
 	b.addProperties(who, m, buf)
+	if !later.wants() {
+		return nil
+	}
+	if err := b.postpone(m, &later); err != nil {
+		return err
+	}
 	return nil
 }
 
@@ -99,7 +107,11 @@ func (b *Broker) SendBatch(ctx context.Context, who Caller, ms []*message.Messag
 	}
 	memory := make([]byte, 0, props) // of all properties
 	for i, m := range ms {
-		if err := b.checkSend(m); err != nil {
+		later, err := b.checkSend(m)
+		if err == nil && later.wants() {
+			err = fail(CodeIllegalMessage, "it is to be delivered later: send it alone")
+		}
+		if err != nil {
 			err.Text = "message " + strconv.Itoa(i+1) + " of the batch: " + err.Text
 			return nil, err
 		}
@@ -159,31 +171,30 @@ func (b *Broker) checkSizes(m *message.Message) *Error {
 	return nil
 }
 
-// checkSend refuses what cannot be stored as a normal message.
-func (b *Broker) checkSend(m *message.Message) *Error {
+// checkSend refuses what cannot be stored as a normal message, and returns when
+// it is to be delivered.
+func (b *Broker) checkSend(m *message.Message) (later delay, _ *Error) {
 	if err := b.checkSizes(m); err != nil {
-		return err
+		return later, err
 	}
 	if m.SysFlag&message.SysFlagTransaction != 0 {
-		return fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: sysFlag %d", m.SysFlag)
+		return later, fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: sysFlag %d", m.SysFlag)
 	}
 	for k, v := range message.Properties(m.Properties) {
 		switch string(k) {
-		case message.KeyDelay:
-			if n, err := strconv.Atoi(string(v)); err != nil || n > 0 {
-				return fail(CodeNotYet, "delayed messages are not supported yet: property %s", k)
+		case message.KeyDelay, message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs, message.KeyTimerDeleteKey:
+			if err := later.note(k, v); err != nil {
+				return later, err
 			}
-		case message.KeyTimerDelaySec, message.KeyTimerDelayMs, message.KeyTimerDeliverMs:
-			return fail(CodeNotYet, "delayed messages are not supported yet: property %s", k)
 		case message.KeyMultiDispatch:
-			return fail(CodeNotYet, "light queues are not supported: property %s", k)
+			return later, fail(CodeNotYet, "light queues are not supported: property %s", k)
 		case message.KeyTransactionPrepared:
 			if string(v) == "true" {
-				return fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: property %s", k)
+				return later, fail(CodeIllegalMessage, "a transactional message can only be sent alone, and not to a retry topic: property %s", k)
 			}
 		}
 	}
-	return nil
+	return later, nil
 }
 
 // chooseQueue checks the topic and fixes the queue id.

@@ -22,6 +22,9 @@ func (l *Log) flushLoop() {
 	}
 }
 
+// RequestFlush has everything that is written synced soon, and does not wait.
+func (l *Log) RequestFlush() { poke(l.flushC) }
+
 // flush syncs all that is written and tells those who wait for it. Called by
 // flushLoop, and by Close and Recover when that does not run.
 //

@@ -12,6 +12,10 @@ import (
 // it.
 const ScheduleTopic = "SCHEDULE_TOPIC_XXXX"
 
+// TimerTopic is the topic that parks messages which wait for a time of their
+// own, in its queue 0; no client writes to it.
+const TimerTopic = "rmq_sys_wheel_timer"
+
 // Keys of properties that servers and clients give a meaning to.
 const (
 	KeyTags                = "TAGS"

@@ -149,7 +149,7 @@ func (f *fold) placeLocked(r *message.Fields, class byte) (*Values, *retained) {
 		t = &retained{}
 		f.topics[topicKey{ns, topic}] = t
 	}
-	if own && string(r.Topic) != message.ScheduleTopic && string(r.Topic) != halfTopic { // what is parked there counts elsewhere, by a property
+	if own && !parks(r.Topic) && string(r.Topic) != halfTopic { // what is parked there counts elsewhere, by a property
 		*h = hot{topic: append(h.topic[:0], r.Topic...), origin: append(h.origin[:0], from...), class: class, minute: f.minute, values: v, retained: t}
 	}
 	return v, t

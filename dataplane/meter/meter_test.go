@@ -253,10 +253,14 @@ func TestFold_countsOnlyUserMessages(t *testing.T) {
 	for _, topic := range []string{"%RETRY%nsaaaaaa%g", "%DLQ%nsaaaaaa%g", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"} {
 		r.storeWith(topic, 10, message.AppendProperty(nil, "color", "red"))
 	}
-	// What waits for its time counts when it arrives.
-	r.storeWith("SCHEDULE_TOPIC_XXXX", 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders"), "slk_1", ProtocolRemoting))
+	// What waits for its time counts when it is sent, and not when it arrives.
+	for _, topic := range []string{message.ScheduleTopic, message.TimerTopic} {
+		r.storeWith(topic, 10, AppendOrigin(message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders"), "slk_1", ProtocolRemoting))
+		r.storeWith("nsaaaaaa%orders", 10, message.AppendProperty(nil, PropertyOrigin, OriginCharged))
+	}
+	r.storeWith(message.TimerTopic, 10, message.AppendProperty(nil, message.KeyRealTopic, "nsaaaaaa%orders")) // written again
 	r.settle()
-	want := map[string]uint64{"messages_in": 1, "bytes_in": 4097 + 8, "units4k_in": 2, "units64k_in": 1}
+	want := map[string]uint64{"messages_in": 3, "bytes_in": 4097 + 8 + 20, "units4k_in": 4, "units64k_in": 3}
 	for name, n := range want {
 		if got := r.total(name); got != n {
 			t.Errorf("%s = %d, want %d", name, got, n)

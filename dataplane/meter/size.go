@@ -13,6 +13,10 @@ import (
 // message: "<api key id>,<protocol>". Clients never see it.
 const PropertyOrigin = policy.OwnPrefix
 
+// OriginCharged is what PropertyOrigin holds in the copy of a message that
+// waited and was charged when it was sent.
+const OriginCharged = "-"
+
 // AppendOrigin adds PropertyOrigin to encoded properties, unless they would
 // then pass the limit of a record: the message is then counted without its key.
 func AppendOrigin(props []byte, keyID string, protocol byte) []byte {
@@ -36,7 +40,7 @@ func origin(props []byte) (keyID string, protocol byte) {
 // A half message counts when it is sent, whatever becomes of it; the committed
 // message does not count again. What a client sends to a retry topic itself is a message
 // like any other, also while it waits for its delay; the record that then
-// arrives has no origin any more.
+// arrives says that it is charged.
 func Sent(f *message.Fields) (namespaceID, topic string, ok bool) {
 	prefix, ns, bare, ok := sent(f)
 	return strings.Clone(ns), strings.Clone(prefix + bare), ok
@@ -50,10 +54,12 @@ func SentIn(f *message.Fields) (namespaceID string, ok bool) {
 
 func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 	name, parked := f.Topic, false
-	_, own := message.FindProperty(f.Properties, PropertyOrigin)
+	from, own := message.FindProperty(f.Properties, PropertyOrigin)
 	half := false
 	switch {
-	case own && string(name) == message.ScheduleTopic:
+	case string(from) == OriginCharged:
+		return "", "", "", false
+	case own && parks(name):
 		parked = true
 	case own && string(name) == halfTopic:
 		half = true
@@ -64,7 +70,7 @@ func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 		name, _ = message.FindProperty(f.Properties, message.KeyRealTopic)
 	}
 	prefix, namespaceID, bare, ok = policy.SplitPhysical(unsafe.String(unsafe.SliceData(name), len(name)))
-	if !ok || prefix != "" && !own || prefix == "" && parked {
+	if !ok || prefix != "" && !own {
 		return "", "", "", false
 	}
 	return prefix, namespaceID, bare, true
@@ -72,6 +78,11 @@ func sent(f *message.Fields) (prefix, namespaceID, bare string, ok bool) {
 
 // halfTopic is where half messages wait, by RocketMQ's name.
 const halfTopic = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+// parks tells whether messages of a topic wait in it for their own.
+func parks(topic []byte) bool {
+	return string(topic) == message.ScheduleTopic || string(topic) == message.TimerTopic
+}
 
 // Size is what a message weighs on the bill: its body as it came over the wire
 // and the user's properties, in bytes.

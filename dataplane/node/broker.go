@@ -76,6 +76,9 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 	core := broker.DefaultConfig()
 	core.Cluster, core.Name, core.Addr, core.NameServers, core.Dir = c.Cluster, cfg.Name, addr, cfg.NameServers, filepath.Join(c.Dir, "core")
 	core.StoreHost, core.MaxMessageBytes = cfg.Store.StoreHost, cfg.Store.MaxMessageBytes
+	core.TimerDir = filepath.Join(c.Dir, "store")
+	// A record that waits is written again well before it is old enough to go.
+	core.TimerWindow = max(min(core.TimerWindow, cfg.Store.Retention/2), 2*time.Second)
 	if core.StoreHost, err = storeHost(ln.Addr()); err != nil {
 		return nil, err
 	}
@@ -90,6 +93,9 @@ func NewBroker(c Common, cfg BrokerConfig, ln, grpc net.Listener) (_ *Broker, er
 		return nil, err
 	}
 	if err := m.registry.Register(transactionMetrics{b.core}); err != nil {
+		return nil, err
+	}
+	if err := m.registry.Register(timerMetrics{b.core}); err != nil {
 		return nil, err
 	}
 	b.processor = processor.New(processor.Deps{Broker: b.core, Policy: b.engine, Usage: b.meter, Calls: use, Refuse: m.refused, Logger: c.Logger, Now: c.Now})

@@ -103,6 +103,8 @@ func New(deps Deps) *Processor {
 		wire.EndTransaction:         {serve: p.endTransaction},
 		wire.ResumeCheckHalfMessage: {serve: p.resumeCheck},
 
+		wire.RecallMessage: {serve: p.recall},
+
 		wire.PullMessage:     {serve: p.pull},
 		wire.LitePullMessage: {serve: p.pull},
 
@@ -150,6 +152,7 @@ func New(deps Deps) *Processor {
 		wire.UpdateBrokerConfig:   {serve: p.updateBrokerConfig, system: true},
 		wire.GetAllConsumerOffset: {serve: p.notSupported, system: true},
 		wire.GetAllDelayOffset:    {serve: p.notSupported, system: true},
+		wire.GetTimerMetrics:      {serve: p.timerMetrics, system: true},
 
 		wire.ApplyPolicy:     {serve: p.applyPolicy, system: true},
 		wire.GetPolicyStatus: {serve: p.policyStatus, system: true},

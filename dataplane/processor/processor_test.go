@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -274,12 +275,47 @@ func TestSend_emptyBody(t *testing.T) {
 	}
 }
 
-func TestSend_delayIsRefusedClearly(t *testing.T) {
+// B048: a time that is too far ahead is refused, and the refusal names property,
+// value and limit.
+func TestSend_refusesDelaysThatAreNone_B048(t *testing.T) {
 	e := newEnv(t)
-	for _, props := range [][]string{{"DELAY", "3"}, {"TIMER_DELIVER_MS", "99999999999999"}} {
-		r := e.call("slk_a", wire.SendMessageV2, sendExt("orders", 0, props...), []byte("x"))
-		if r.Code != wire.MessageIllegal || !strings.Contains(r.Remark, "not supported yet") || !strings.Contains(r.Remark, props[0]) {
+	for _, props := range [][]string{{"DELAY", "x", "1 to 18"}, {"TIMER_DELIVER_MS", "99999999999999", broker.DelayText(broker.MaxDelay)}, {"TIMER_DELAY_SEC", "31536001", "365 days"}, {"TIMER_DELAY_MS", "1.5", "whole number"}} {
+		r := e.call("slk_a", wire.SendMessageV2, sendExt("orders", 0, props[:2]...), []byte("x"))
+		if r.Code != wire.MessageIllegal || !strings.Contains(r.Remark, props[0]) || !strings.Contains(r.Remark, props[1]) || !strings.Contains(r.Remark, props[2]) {
 			t.Errorf("%v: %d %s", props, r.Code, r.Remark)
+		}
+	}
+}
+
+// A delayed message is taken back by the handle of its send, once its topic is
+// the caller's own and its time has not come.
+func TestRecall_takesBackOwnMessages(t *testing.T) {
+	e := newEnv(t)
+	at := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	sent := e.must("slk_a", wire.SendMessageV2, sendExt("orders", 0, "TIMER_DELIVER_MS", at, "UNIQ_KEY", "k1"), []byte("x"))
+	handle := sent.Ext.Value("recallHandle")
+	if handle == "" {
+		t.Fatalf("no recall handle in %v", sent.Ext)
+	}
+	if plain := e.must("slk_a", wire.SendMessageV2, sendExt("orders", 0), []byte("x")); plain.Ext.Value("recallHandle") != "" {
+		t.Error("a message that does not wait has a recall handle")
+	}
+	recall := func(key, topic, handle string) *wire.Frame {
+		return e.call(key, wire.RecallMessage, map[string]string{"topic": topic, "recallHandle": handle}, nil)
+	}
+	if r := recall("slk_a", "orders", handle); r.Code != wire.Success || r.Ext.Value("msgId") != "k1" {
+		t.Errorf("recall: %d %s %v", r.Code, r.Remark, r.Ext)
+	}
+	past := base64.URLEncoding.EncodeToString([]byte("v1 orders " + e.core.Config().Name + " 5 k1"))
+	other := base64.URLEncoding.EncodeToString([]byte("v1 orders elsewhere 5 k1"))
+	for name, c := range map[string]struct {
+		topic, handle string
+		code          int32
+	}{
+		"no handle": {"orders", "", wire.SystemError}, "broken": {"orders", "h", 604}, "past": {"orders", past, 604}, "other broker": {"orders", other, 604}, "no topic": {"none", handle, 604},
+	} {
+		if r := recall("slk_a", c.topic, c.handle); r.Code != c.code {
+			t.Errorf("%s: %d %s, want %d", name, r.Code, r.Remark, c.code)
 		}
 	}
 }

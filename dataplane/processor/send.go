@@ -48,7 +48,9 @@ func (p *Processor) send(r *request) (*wire.Frame, error) {
 		return nil, err
 	}
 	key, _ := message.GetProperty(m.Properties, message.KeyUniqueKey)
-	return p.sendReply(r, message.OffsetID(p.b.Config().StoreHost, sent.PhysicalOffset), key, sent.QueueID, sent.QueueOffset), nil
+	resp := p.sendReply(r, message.OffsetID(p.b.Config().StoreHost, sent.PhysicalOffset), key, sent.QueueID, sent.QueueOffset)
+	resp.Ext.AddOptional("recallHandle", p.b.RecallHandle(m, h.Topic))
+	return resp, nil
 }
 
 // message sets m to the stored form of what was sent; sizes are those that the

@@ -34,6 +34,8 @@ type sending struct {
 	who broker.Caller
 	v   *policy.View
 
+	topic string // as the client calls it
+
 	code      int32
 	opaque    int32
 	serialize wire.Serialize
@@ -91,6 +93,7 @@ func (p *Processor) Start(c *remoting.Conn, f *wire.Frame) bool {
 
 	s := sendings.Get().(*sending)
 	s.p, s.c, s.v = p, c, v
+	s.topic = h.Topic
 	s.who = broker.Caller{KeyID: principal.KeyID(), NamespaceID: v.NamespaceID(), Protocol: broker.ProtocolRemoting}
 	s.code, s.opaque, s.serialize, s.oneWay = f.Code, f.Opaque, f.Serialize, f.IsOneWay()
 	s.m = message.Message{
@@ -158,6 +161,7 @@ func (s *sending) reply(a store.Appended) *wire.Frame {
 	e.AddInt("queueId", int64(s.m.QueueID))
 	e.Add("queueOffset", text(s.text[:digits]))
 	e.AddOptional("transactionId", text(key))
+	e.AddOptional("recallHandle", s.p.b.RecallHandle(&s.m, s.topic))
 	return &s.resp
 }
 
@@ -177,6 +181,6 @@ func (s *sending) refuse(err error) *wire.Frame {
 
 // give gives the memory back.
 func (s *sending) give() {
-	s.c, s.v, s.m = nil, nil, message.Message{}
+	s.c, s.v, s.m, s.topic = nil, nil, message.Message{}, ""
 	sendings.Put(s)
 }

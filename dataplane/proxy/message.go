@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/md5"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,12 @@ func addSystem(sys *v2.SystemProperties, key, value string) bool {
 		sys.TraceContext = proto.String(value)
 	case message.KeyShardingKey:
 		sys.MessageGroup, sys.MessageType = proto.String(value), v2.MessageType_FIFO
+	case message.KeyTimerDeliverMs:
+		ms, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return false
+		}
+		sys.DeliveryTimestamp, sys.MessageType = timestamppb.New(time.UnixMilli(ms)), v2.MessageType_DELAY
 	case message.KeyDLQOriginTopic:
 		dead(sys).Topic = value
 	case message.KeyDLQOriginMessageID:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
@@ -104,6 +105,7 @@ func (c *call) store(messages []*v2.Message, stored []*message.Message) ([]*v2.S
 		if stored[i].SysFlag&message.SysFlagPrepared != 0 {
 			entries[i].TransactionId = transactionID(sent[i])
 		}
+		entries[i].RecallHandle = c.f.core.RecallHandle(stored[i], messages[i].GetTopic().GetName())
 	}
 	return entries, nil
 }
@@ -146,7 +148,10 @@ func checkType(m *v2.Message, accepted []v2.MessageType) error {
 	if told := p.GetMessageType(); told != kind && told != v2.MessageType_MESSAGE_TYPE_UNSPECIFIED {
 		return fail(v2.Code_MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "message_type_mismatch", "the message says that it is %s, but what it carries makes it %s", told, kind)
 	}
-	if kind != v2.MessageType_NORMAL && kind != v2.MessageType_TRANSACTION {
+	if kind == v2.MessageType_TRANSACTION && p.GetDeliveryTimestamp() != nil {
+		return notYet("transactional messages with a delivery timestamp are not supported yet")
+	}
+	if kind != v2.MessageType_NORMAL && kind != v2.MessageType_DELAY && kind != v2.MessageType_TRANSACTION {
 		return notYet("sending %s messages is not supported over gRPC yet", kind)
 	}
 	return nil
@@ -174,6 +179,13 @@ func (c *call) stored(m *v2.Message, topic string) (*message.Message, error) {
 	add(message.KeyTags, p.GetTag())
 	add(message.KeyKeys, strings.Join(p.GetKeys(), " "))
 	add(message.KeyUniqueKey, p.GetMessageId())
+	if at := p.GetDeliveryTimestamp(); at != nil {
+		if !at.IsValid() {
+			return nil, fail(v2.Code_ILLEGAL_DELIVERY_TIME, "delay_illegal", "the delivery timestamp %v is no time", at)
+		}
+		// Rounded up: a message is never early.
+		add(message.KeyTimerDeliverMs, strconv.FormatInt(at.AsTime().Add(time.Millisecond-1).UnixMilli(), 10))
+	}
 	if t := p.GetTraceContext(); len(t) <= maxTraceContextSize && !hasControl(t) {
 		add(message.KeyTraceContext, t)
 	}

@@ -8,16 +8,6 @@ import (
 
 // What the protocol has and this server not yet; callers are admitted first.
 
-// RecallMessage is refused: no delayed message was taken.
-func (s *service) RecallMessage(ctx context.Context, req *v2.RecallMessageRequest) (*v2.RecallMessageResponse, error) {
-	return &v2.RecallMessageResponse{Status: s.f.serve(ctx, "recall_message", func(c *call) error {
-		if err := c.in(req.GetTopic()); err != nil {
-			return err
-		}
-		return notYet("delayed messages, and recalling them, are not supported over gRPC yet")
-	})}, nil
-}
-
 // SyncLiteSubscription is refused: there are no lite topics.
 func (s *service) SyncLiteSubscription(ctx context.Context, req *v2.SyncLiteSubscriptionRequest) (*v2.SyncLiteSubscriptionResponse, error) {
 	return &v2.SyncLiteSubscriptionResponse{Status: s.f.serve(ctx, "sync_lite_subscription", func(c *call) error {

@@ -42,6 +42,9 @@ func (s *Store) ReadPlaces(places []Place) (Batch, error) {
 // disk.
 func (s *Store) Synced() int64 { return s.clog.Flushed() }
 
+// RequestSync has everything that is written synced soon, and does not wait.
+func (s *Store) RequestSync() { s.clog.RequestFlush() }
+
 // NewestStoreTime returns the store time of the newest record, ms; 0 when there
 // is none.
 func (s *Store) NewestStoreTime() int64 { return s.clog.WrittenTime() }

@@ -45,7 +45,7 @@ var ours = map[string][]string{
 	"dataplane/meter":         {"dataplane/message", "dataplane/policy"},
 	"dataplane/filter":        {"dataplane/message"},
 	"dataplane/transaction":   {"dataplane/message", "dataplane/store", "dataplane/vfs"},
-	"dataplane/broker":        {"dataplane/filter", "dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/transaction", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
+	"dataplane/broker":        {"dataplane/filter", "dataplane/message", "dataplane/meter", "dataplane/store", "dataplane/timerlog", "dataplane/transaction", "dataplane/vfs", "dataplane/wire"}, // wire: its reader of RocketMQ's JSON
 	"dataplane/mqclient":      {"dataplane/message", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/wire"},
 	"dataplane/namesrv":       {"dataplane/policy", "dataplane/remoting", "dataplane/wire"},
 	"dataplane/processor":     {"dataplane/broker", "dataplane/message", "dataplane/meter", "dataplane/policy", "dataplane/remoting", "dataplane/store", "dataplane/transaction", "dataplane/wire"},

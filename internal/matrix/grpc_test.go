@@ -132,7 +132,7 @@ var methods = map[string]method{
 	"ChangeInvisibleDuration": {needs: []need{topicSub, groupSub}, call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
 		return unary(c.ChangeInvisibleDuration(ctx, &v2.ChangeInvisibleDurationRequest{Topic: n.topicOf(), Group: n.groupOf(), ReceiptHandle: "h", InvisibleDuration: durationpb.New(10 * time.Second), MessageId: "m"}))
 	}},
-	"RecallMessage": {call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
+	"RecallMessage": {needs: []need{topicPub}, call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {
 		return unary(c.RecallMessage(ctx, &v2.RecallMessageRequest{Topic: n.topicOf(), RecallHandle: "h"}))
 	}},
 	"SyncLiteSubscription": {call: func(ctx context.Context, c v2.MessagingServiceClient, n names) (answer, error) {

@@ -141,6 +141,9 @@ var tenantCodes = map[string]remotingOp{
 	"SendMessage":      {make: sendWith(wire.SendMessage), needs: []need{topicPub}},
 	"SendMessageV2":    {make: sendWith(wire.SendMessageV2), needs: []need{topicPub}},
 	"SendBatchMessage": {make: sendWith(wire.SendBatchMessage), needs: []need{topicPub}},
+	"RecallMessage": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("topic", n.topic, "recallHandle", "h"), nil
+	}, needs: []need{topicPub}},
 	"EndTransaction": {make: func(w *world, _ names) (map[string]string, any) {
 		return fields("producerGroup", "p", "tranStateTableOffset", fmt.Sprint(w.ownHalf.QueueOffset), "commitLogOffset", fmt.Sprint(w.ownHalfOffset), "commitOrRollback", "0"), nil
 	}, needs: []need{topicPub}, nameless: true},
@@ -220,13 +223,13 @@ var tenantCodesOfNames = map[string]remotingOp{
 // What only Sluice itself may ask, and what nobody can.
 var (
 	systemCodes = words(`UpdateAndCreateTopic DeleteTopicInBroker UpdateAndCreateGroup DeleteGroup GetBrokerConfig GetBrokerRuntimeInfo UpdateBrokerConfig
-		GetAllConsumerOffset GetAllDelayOffset ApplyPolicy GetPolicyStatus PullUsage AckUsage PullDenials`)
+		GetAllConsumerOffset GetAllDelayOffset GetTimerMetrics ApplyPolicy GetPolicyStatus PullUsage AckUsage PullDenials`)
 	systemCodesOfNames = words(`GetBrokerClusterInfo RegisterBroker UnregisterBroker BrokerHeartbeat QueryDataVersion GetBrokerMemberGroup DeleteTopicInNamesrv PullDenials
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
 	absentCodes = words(`UpdateAndCreateTopicList CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
 		GetConsumerStatusFromClient QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
-		PushReplyMessageToClient RecallMessage
+		PushReplyMessageToClient
 		QueryAssignment SetMessageRequestMode PopMessage AckMessage PeekMessage ChangeMessageInvisibleTime Notification PollingInfo PopRollback BatchAckMessage`)
 )
 

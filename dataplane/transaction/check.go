@@ -178,10 +178,13 @@ func (c *Coordinator) save() error {
 	c.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.marks.write(); err != nil {
+		return err // progress must not pass what only a mark tells
+	}
 	first := c.t.first(c.next)
 	c.deps.Progress.Set(HalfTopic, first)
 	c.deps.Progress.Set(OpTopic, c.opsDone.pass(first))
-	return c.marks.write()
+	return nil
 }
 
 // forget drops given up messages that the log has no more.

@@ -21,8 +21,9 @@ import (
 // All numbers are big-endian. state is 0 open, 1 given up, 2 ended: forget it.
 // A later entry of an offset replaces an earlier one. An entry that is cut off
 // or damaged ends the file: entries are written in order. Entries are written
-// at the end of a tick and not synced: after a power cut a producer may be
-// asked once more.
+// at the end of a tick. Those of open ones are not synced: after a power cut a
+// producer may be asked once more. That one was given up, and that such a one has
+// ended, is synced: nothing else tells it when progress has passed it.
 //
 // Upgrade: a new version reads the old one at open and writes the file anew.
 // An unknown version is refused.
@@ -34,6 +35,7 @@ type marks struct {
 	live map[int64]mark // what the file says, with what is not written yet
 	buf  []byte         // entries not written yet
 	torn bool           // a write failed: the file must be written anew
+	owed bool           // something of buf, or of the file, must be synced
 }
 
 // mark is one entry.
@@ -112,8 +114,12 @@ func appendMark(dst []byte, offset int64, k mark) []byte {
 
 // set notes an entry; write brings it into the file.
 func (m *marks) set(offset int64, k mark) {
+	old, known := m.live[offset]
+	if k.state == markGivenUp || known && old.state == markGivenUp {
+		m.owed = true
+	}
 	if k.state == markEnded {
-		if _, ok := m.live[offset]; !ok {
+		if !known {
 			return
 		}
 		delete(m.live, offset)
@@ -123,7 +129,7 @@ func (m *marks) set(offset int64, k mark) {
 	m.buf = appendMark(m.buf, offset, k)
 }
 
-// write brings what was set into the file.
+// write brings what was set into the file, and what must be, onto the disk.
 func (m *marks) write() error {
 	if m.f == nil || len(m.buf) == 0 && !m.torn {
 		return nil
@@ -134,6 +140,13 @@ func (m *marks) write() error {
 	if _, err := m.f.WriteAt(m.buf, m.size); err != nil {
 		m.torn, m.buf = true, m.buf[:0]
 		return fmt.Errorf("write transaction marks: %w", err)
+	}
+	if m.owed {
+		if err := m.f.Sync(); err != nil {
+			m.torn, m.buf = true, m.buf[:0]
+			return fmt.Errorf("sync transaction marks: %w", err)
+		}
+		m.owed = false
 	}
 	m.size += int64(len(m.buf))
 	m.buf = m.buf[:0]
@@ -165,7 +178,7 @@ func (m *marks) rewrite() error {
 		return errors.Join(fmt.Errorf("write transaction marks anew: %w", err), f.Close())
 	}
 	old := m.f
-	m.f, m.size, m.buf, m.torn = f, int64(len(data)), m.buf[:0], false
+	m.f, m.size, m.buf, m.torn, m.owed = f, int64(len(data)), m.buf[:0], false, false
 	if old != nil {
 		return old.Close()
 	}

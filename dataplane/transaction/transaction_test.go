@@ -516,6 +516,41 @@ func TestMarks_damage(t *testing.T) {
 	}
 }
 
+// What was given up is known by its mark only, since progress is behind it: a
+// power cut must not take the mark, or the late decision is refused. Nor may it
+// take the mark that such a one has ended, or it can end the other way.
+func TestMarks_ofGivenUpOnesSurviveAPowerCut(t *testing.T) {
+	e := newEnv(t)
+	if err := e.fs.SyncDir("/"); err != nil { // the folder is there already
+		t.Fatal(err)
+	}
+	late, rolledBack := e.send("late"), e.send("rolled back")
+	e.advance(6 * time.Second)
+	for range e.cfg.Checks {
+		e.advance(30 * time.Second)
+	}
+	if n := e.Counts().GivenUpNow; n != 2 {
+		t.Fatalf("%d given up, want 2", n)
+	}
+	if err := e.end(rolledBack, Rollback); err != nil {
+		t.Fatal(err)
+	}
+	e.tick()
+	e.save()
+	if e.saved[HalfTopic] != 2 {
+		t.Fatalf("progress %v", e.saved)
+	}
+	e.fs = e.fs.(*vfs.Mem).CrashClone(0, 1) // of the marks; the store goes on
+	e.crash()
+	if err := e.end(late, Commit); err != nil {
+		t.Errorf("late commit after a power cut: %v", err)
+	}
+	if err := e.end(rolledBack, Commit); !errors.Is(err, ErrEnded) {
+		t.Errorf("commit after the rollback and a power cut: %v", err)
+	}
+	e.wantBodies(topicA, 1, "late")
+}
+
 func TestOpProgress_passesWholeChunksOnly(t *testing.T) {
 	var p opProgress
 	for i := range int64(3 * chunkRecords) {

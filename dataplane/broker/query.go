@@ -173,3 +173,32 @@ func (b *Broker) GroupsOf(topic string) []string {
 
 // LogRange returns the first and the next commit log offset.
 func (b *Broker) LogRange() (low, top int64) { return b.store.CommitLogRange() }
+
+// TimeSpan is from when to when the messages of a queue are, and where a group
+// is in it; times are store times in ms, 0 for none.
+type TimeSpan struct {
+	QueueID               int32
+	First, Last, Consumed int64
+	Behind                time.Duration // age of the next message to consume
+}
+
+// TimeSpans returns the span of each queue of a topic.
+func (b *Broker) TimeSpans(group, topic string) ([]TimeSpan, error) {
+	progress, err := b.GroupStats(group, topic)
+	if err != nil {
+		return nil, err
+	}
+	at := func(queue int32, offset int64) int64 {
+		ms, _ := b.store.StoreTimeAt(topic, queue, offset)
+		return ms
+	}
+	out := make([]TimeSpan, len(progress))
+	for i, p := range progress {
+		low, top := b.store.QueueOffsets(topic, p.QueueID)
+		out[i] = TimeSpan{QueueID: p.QueueID, First: at(p.QueueID, low), Last: at(p.QueueID, top-1), Consumed: p.LastConsumed}
+		if next := at(p.QueueID, p.Offset); next > 0 && p.Offset < p.Max {
+			out[i].Behind = b.now().Sub(time.UnixMilli(next))
+		}
+	}
+	return out, nil
+}

@@ -18,8 +18,9 @@ import (
 
 // connState is what the processor keeps for one connection.
 type connState struct {
-	conn *remoting.Conn
-	b    *broker.Broker
+	conn  *remoting.Conn
+	b     *broker.Broker
+	conns *sync.Map // of the processor
 
 	mu         sync.Mutex
 	principals map[string]*policy.Principal // by key id: the last that signed a request here
@@ -48,7 +49,7 @@ func (p *Processor) state(c *remoting.Conn) *connState {
 	s := c.ValueOrStore(stateKey{}, func() any {
 		made = true
 		return &connState{
-			conn: c, b: p.b, principals: map[string]*policy.Principal{}, clients: map[string]*broker.Client{}, shown: map[string]string{},
+			conn: c, b: p.b, conns: &p.conns, principals: map[string]*policy.Principal{}, clients: map[string]*broker.Client{}, shown: map[string]string{},
 			views: map[string]viewer{},
 		}
 	}).(*connState)
@@ -98,6 +99,7 @@ func (s *connState) closed() {
 		uncount()
 	}
 	for _, c := range clients {
+		s.conns.Delete(c)
 		s.b.Disconnect(c)
 	}
 }
@@ -118,6 +120,9 @@ func (s *connState) client(id string, f *wire.Frame) (*broker.Client, error) {
 		Reply: func(ctx context.Context, m *message.Message) error { return s.reply(ctx, id, m) },
 	}
 	s.clients[id] = c
+	if !s.gone {
+		s.conns.Store(c, s)
+	}
 	return c, nil
 }
 

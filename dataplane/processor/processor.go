@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,6 +65,7 @@ type Processor struct {
 	idBase  uint32
 	idNext  atomic.Uint32
 	changed chan struct{} // the policy changed; Run closes dead connections
+	conns   sync.Map      // *broker.Client -> *connState, of open connections
 }
 
 // route is one entry of the request table.
@@ -132,6 +134,9 @@ func New(deps Deps) *Processor {
 
 		wire.InvokeBrokerToResetOffset:   {serve: p.resetOffset},
 		wire.CloneGroupOffset:            {serve: p.cloneOffset},
+		wire.GetConsumerRunningInfo:      {serve: p.runningInfo},
+		wire.ConsumeMessageDirectly:      {serve: p.consumeDirectly},
+		wire.QueryConsumeTimeSpan:        {serve: p.timeSpan},
 		wire.QueryTopicsByConsumer:       {serve: p.topicsOfGroup},
 		wire.QuerySubscriptionByConsumer: {serve: p.subscriptionOfGroup},
 

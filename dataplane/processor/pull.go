@@ -21,6 +21,17 @@ var pullCodes = [...]int32{
 	broker.PullOffsetMoved: wire.PullOffsetMoved,
 }
 
+// toolsGroup is the group that the stock tools look at messages as. It exists
+// for everybody, has no offsets, and needs the right to look at the topic only.
+const toolsGroup = "TOOLS_CONSUMER"
+
+func mayRead(group string) []policy.Operation {
+	if group == toolsGroup {
+		return []policy.Operation{policy.OperationSub, policy.OperationDescribe}
+	}
+	return []policy.Operation{policy.OperationSub}
+}
+
 // pull answers PullMessage and LitePullMessage, often later: a pull that finds
 // nothing is parked by the core.
 func (p *Processor) pull(r *request) (*wire.Frame, error) {
@@ -32,12 +43,12 @@ func (p *Processor) pull(r *request) (*wire.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	topic, err := v.Topic(h.Topic, policy.OperationSub)
+	topic, err := v.TopicAny(h.Topic, mayRead(h.ConsumerGroup)...)
 	if err != nil {
 		return nil, err
 	}
 	group := ""
-	if !r.p.System() { // Sluice itself reads for people, without a group
+	if !r.p.System() && h.ConsumerGroup != toolsGroup { // Sluice itself reads for people, without a group
 		if group, err = v.Group(h.ConsumerGroup, policy.OperationSub); err != nil {
 			return nil, err
 		}

@@ -321,6 +321,20 @@ type GroupSubscription struct {
 	Subscription *Subscription `json:"subscriptionData,omitempty"`
 }
 
+// TimeSpans is the reply body of QueryConsumeTimeSpan.
+type TimeSpans struct {
+	Spans []TimeSpan `json:"consumeTimeSpanSet"`
+}
+
+// TimeSpan is one queue in TimeSpans; all times are in ms, 0 for none.
+type TimeSpan struct {
+	ConsumeTimestamp int64        `json:"consumeTimeStamp"`
+	DelayTime        int64        `json:"delayTime"`
+	MaxTimestamp     int64        `json:"maxTimeStamp"`
+	Queue            MessageQueue `json:"messageQueue"`
+	MinTimestamp     int64        `json:"minTimeStamp"`
+}
+
 // ResetQueue is one queue in Sluice's own answer of InvokeBrokerToResetOffset:
 // the next message to consume before (-1: none) and after, and the queue's range.
 type ResetQueue struct {

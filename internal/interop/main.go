@@ -2,7 +2,8 @@
 // against a fresh Sluice and prints three tables: SDK by send, receive, ack, wrong
 // key refused; SDK by kinds of messages; and how soon consumers that run all the while receive again after
 // the server was killed and came back. The row "handover" gives a store folder to
-// a real RocketMQ and takes it back. It ends with 0 only if everything passed.
+// a real RocketMQ and takes it back, the row "mqadmin" has a tenant use RocketMQ's
+// stock tool. It ends with 0 only if everything passed.
 package main
 
 import (
@@ -94,7 +95,7 @@ func run(ctx context.Context, binary, pattern string, downtimes []time.Duration)
 	}
 	err = eachAlone(ctx, server, account, pattern)
 	if ctx.Err() == nil {
-		err = errors.Join(err, eachFeature(ctx, server, account, pattern))
+		err = errors.Join(err, eachFeature(ctx, server, account, pattern), mqadmin(ctx, server, account, pattern))
 	}
 	if len(downtimes) == 0 || ctx.Err() != nil {
 		return err
@@ -124,7 +125,7 @@ func eachAlone(ctx context.Context, server *testcluster.Process, account *testcl
 		}
 	}
 	fmt.Printf("interop: rows=%d passed=%d failed=%d\n", passed+len(failed), passed, len(failed))
-	if passed == 0 {
+	if passed == 0 && pattern != mqadminRow {
 		failed = append(failed, errors.New("no row passed"))
 	}
 	return errors.Join(failed...)

@@ -156,6 +156,15 @@ var tenantCodes = map[string]remotingOp{
 	"CloneGroupOffset": {make: func(_ *world, n names) (map[string]string, any) {
 		return fields("srcGroup", n.group, "destGroup", n.group, "topic", n.topic, "offline", "false"), nil
 	}, needs: []need{groupSub, topicSub}},
+	"GetConsumerRunningInfo": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("consumerGroup", n.group, "clientId", "nobody"), nil
+	}, needs: []need{groupLook}},
+	"ConsumeMessageDirectly": {make: func(w *world, n names) (map[string]string, any) {
+		return fields("consumerGroup", n.group, "clientId", "nobody", "msgId", w.ownMessage), nil
+	}, needs: []need{groupSub}},
+	"QueryConsumeTimeSpan": {make: func(_ *world, n names) (map[string]string, any) {
+		return fields("group", n.group, "topic", n.topic), nil
+	}, needs: []need{groupLook, topicLook}},
 	"QueryTopicsByConsumer": {make: groupWith("group"), needs: []need{groupLook}},
 	"QuerySubscriptionByConsumer": {make: func(_ *world, n names) (map[string]string, any) {
 		return fields("group", n.group, "topic", n.topic), nil
@@ -228,8 +237,7 @@ var (
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)
 	absentCodes = words(`UpdateAndCreateTopicList CheckTransactionState NotifyConsumerIDsChanged ResetConsumerClientOffset
-		GetConsumerStatusFromClient QueryConsumeTimeSpan GetSystemTopicListFromNamesrv GetConsumerRunningInfo ConsumeMessageDirectly
-		PushReplyMessageToClient
+		GetConsumerStatusFromClient GetSystemTopicListFromNamesrv PushReplyMessageToClient
 		QueryAssignment SetMessageRequestMode PopMessage AckMessage PeekMessage ChangeMessageInvisibleTime Notification PollingInfo PopRollback BatchAckMessage`)
 )
 

@@ -24,6 +24,7 @@ func features() []feature {
 	return []feature{
 		{mode: "tx", topicType: "TRANSACTION"},      // commit and rollback
 		{mode: "txcheck", topicType: "TRANSACTION"}, // the producer is asked
+		{mode: "delay", topicType: "DELAY"},
 		{mode: "fifo", topicType: "NORMAL", remoting: true},
 	}
 }

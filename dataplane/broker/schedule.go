@@ -29,9 +29,19 @@ type schedule struct {
 	levels []time.Duration
 	wake   chan struct{}
 
+	// The records that wait longer than their level is long, one of each level,
+	// and since when. Only run looks at them.
+	odd []oddRecord
+
 	mu      sync.Mutex
 	offsets []int64 // next record of each level
 	dirty   bool
+}
+
+// oddRecord is one whose store time is in the future, since the clock was wrong.
+type oddRecord struct {
+	offset int64
+	since  time.Time // zero for none
 }
 
 type scheduleJSON struct {
@@ -41,7 +51,7 @@ type scheduleJSON struct {
 
 func loadSchedule(b *Broker) (*schedule, error) {
 	s := &schedule{b: b, levels: store.DefaultConfig().DelayLevels, wake: make(chan struct{}, 1)}
-	s.offsets = make([]int64, len(s.levels))
+	s.offsets, s.odd = make([]int64, len(s.levels)), make([]oddRecord, len(s.levels))
 	data, err := b.store.LoadConfig(scheduleFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
 		return s, nil
@@ -126,6 +136,9 @@ func (s *schedule) arrived(a store.Arrival) {
 // retryDeliver is the pause after a delivery that failed.
 const retryDeliver = time.Second
 
+// noneWaits is how long to wait when nothing does: until an arrival.
+const noneWaits = time.Hour
+
 // run delivers what is due, then waits for the next due time or arrival.
 func (s *schedule) run(ctx context.Context) error {
 	t := time.NewTimer(0)
@@ -137,7 +150,7 @@ func (s *schedule) run(ctx context.Context) error {
 		case <-t.C:
 		case <-s.wake:
 		}
-		wait := time.Hour
+		wait := noneWaits
 		for i := range s.levels {
 			w, err := s.deliver(ctx, i)
 			if err != nil {
@@ -148,6 +161,9 @@ func (s *schedule) run(ctx context.Context) error {
 				w = retryDeliver
 			}
 			wait = min(wait, w)
+		}
+		if wait < noneWaits {
+			wait = min(wait, maxIdle) // the clock may be set
 		}
 		t.Reset(wait)
 	}
@@ -168,10 +184,12 @@ func (s *schedule) deliver(ctx context.Context, i int) (time.Duration, error) {
 		case store.ReadFound:
 		case store.ReadNotFound, store.ReadNoQueue:
 			batch.Release()
-			return time.Hour, nil
+			return noneWaits, nil
 		default:
 			batch.Release()
-			s.moved(i, batch.Next)
+			if err := s.correct(i, offset, batch); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		wait, err := s.deliverBatch(ctx, i, batch)
@@ -188,8 +206,7 @@ func (s *schedule) deliverBatch(ctx context.Context, i int, batch store.Batch) (
 		if err != nil {
 			return 0, err
 		}
-		due := time.UnixMilli(m.StoreTimestamp).Add(s.levels[i])
-		if wait := due.Sub(s.b.now()); wait > 0 {
+		if wait := s.wait(i, &m); wait > 0 {
 			return wait, nil
 		}
 		at := m.QueueOffset
@@ -206,6 +223,41 @@ func (s *schedule) deliverBatch(ctx context.Context, i int, batch store.Batch) (
 		s.moved(i, at+1)
 	}
 	return 0, nil
+}
+
+// wait is how long until a message of a level is due. Its store time may be in
+// the future: then the clock was set back since, and it is due when it has
+// waited its level from the moment that this was seen.
+func (s *schedule) wait(i int, m *message.Message) time.Duration {
+	now := s.b.now()
+	wait := time.UnixMilli(m.StoreTimestamp).Add(s.levels[i]).Sub(now)
+	if wait <= s.levels[i] {
+		return wait
+	}
+	if o := &s.odd[i]; o.since.IsZero() || o.offset != m.QueueOffset || now.Before(o.since) {
+		*o = oddRecord{m.QueueOffset, now}
+	}
+	return s.odd[i].since.Add(s.levels[i]).Sub(now)
+}
+
+// correct moves the place of a level whose queue has nothing there: to the
+// begin of the queue when it was in front of that. From behind the end it goes
+// back to what cannot have been delivered when the newest record was stored, so
+// that what waits is not lost.
+func (s *schedule) correct(i int, offset int64, batch store.Batch) error {
+	next := batch.Next
+	if batch.Status == store.ReadOffsetTooBig {
+		since := s.b.store.NewestStoreTime() - s.levels[i].Milliseconds()
+		var err error
+		if next, err = s.b.store.OffsetByTime(ScheduleTopic, int32(i), since, store.BoundaryLower); err != nil {
+			return err
+		}
+	}
+	if batch.Status == store.ReadOffsetTooBig || batch.Status == store.ReadOffsetTooSmall {
+		s.b.log.Warn("place of a delay level is outside of its queue and was corrected", "level", i+1, "offset", offset, "next", next)
+	}
+	s.moved(i, next)
+	return nil
 }
 
 func (s *schedule) moved(i int, next int64) {

@@ -111,6 +111,12 @@ func openTimers(b *Broker, fs vfs.FS) (*timers, error) {
 	// What is wanted behind the newest record has not been delivered.
 	t.horizon = max(b.store.NewestStoreTime(), cp.LastReadTimeMs)
 	t.next = cp.LastTimerQueueOffset
+	if _, end := b.store.QueueOffsets(TimerTopic, 0); t.next > end {
+		// The commit log lost its tail. What is sent from now on gets the places
+		// that have been taken in before.
+		b.log.Error("delayed messages were lost with the end of the commit log", "messages", t.next-end, "offset", end)
+		t.next = end
+	}
 	found, err := vfs.Exists(fs, t.path("timerwheel"))
 	if err != nil {
 		return nil, err
@@ -161,6 +167,9 @@ func (t *timers) openFiles() error {
 	synced := t.saved.LastTimerLogFlushPos
 	if t.log, err = timerlog.Open(timerlog.Config{FS: t.fs, Dir: t.path("timerlog"), FileBytes: fileBytes}, synced); err != nil {
 		return err
+	}
+	if t.saved == (timerlog.Checkpoint{}) {
+		t.read = floorStep(t.nowMs()) // nothing waits yet
 	}
 	if t.wheel, err = timerlog.OpenWheel(t.fs, t.path("timerwheel"), timerStep); err != nil {
 		return errors.Join(err, t.log.Close())
@@ -408,6 +417,10 @@ func (t *timers) step(ctx context.Context) (more bool, err error) {
 		}
 	}
 	took := readTimers
+	far := t.files && t.isFar()
+	if far {
+		took = 0 // a slot of the present time would be taken for one of an earlier turn
+	}
 	for n := 0; took == readTimers && n < maxTakes; n++ {
 		if took, err = t.enqueue(); err != nil {
 			return false, fmt.Errorf("take in: %w", err)
@@ -426,8 +439,12 @@ func (t *timers) step(ctx context.Context) (more bool, err error) {
 	if err := t.trim(); err != nil {
 		return false, fmt.Errorf("look for the oldest: %w", err)
 	}
-	return took > 0 || moved, nil
+	return took > 0 || moved || far && !t.isFar(), nil
 }
+
+// isFar tells whether the slot that is being delivered is far in the past: the
+// clock was set forward, or nothing ran for long.
+func (t *timers) isFar() bool { return t.nowMs()-t.read > timerTurn/2*timerStep }
 
 // nextTime is when there is something to do, ms; 0 when nothing waits.
 func (t *timers) nextTime() int64 {

@@ -22,19 +22,20 @@ import (
 // whose timers it drives by hand.
 type timerEnv struct {
 	*Broker
-	t    testing.TB
-	st   *store.Store
-	disk *vfs.Mem
-	mu   sync.Mutex
-	ms   int64
-	stop func()
-	seen map[string]int64 // next offset by topic/queue
+	t     testing.TB
+	st    *store.Store
+	disk  *vfs.Mem
+	mu    sync.Mutex
+	ms    int64
+	stop  func()
+	flush store.FlushMode
+	seen  map[string]int64 // next offset by topic/queue
 }
 
 const timerStart = 1_800_000_000_000
 
 func newTimerEnv(t testing.TB) *timerEnv {
-	e := &timerEnv{t: t, ms: timerStart, seen: map[string]int64{}}
+	e := &timerEnv{t: t, ms: timerStart, flush: store.DefaultConfig().Flush, seen: map[string]int64{}}
 	e.disk = vfs.NewMem(e.now)
 	e.open()
 	t.Cleanup(func() { e.stop() })
@@ -72,6 +73,7 @@ func (e *timerEnv) open(change ...func(*Config)) {
 	sc.Dir, sc.SegmentBytes, sc.QueueSegmentBytes, sc.Preallocate = "/store", 4<<20, 200_000, false
 	sc.IndexSlots, sc.IndexEntries = 1000, 100_000
 	sc.FlushInterval, sc.QueueFlush, sc.Checkpoint, sc.RetentionCheck = time.Hour, time.Hour, time.Hour, time.Hour
+	sc.Flush = e.flush
 	sc.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")
 	s, err := store.Open(sc, store.Deps{FS: e.disk, Now: e.now})
 	if err != nil {
@@ -122,7 +124,7 @@ func (e *timerEnv) tick() {
 	e.t.Helper()
 	for before := int64(-1); ; {
 		_, end := e.st.CommitLogRange()
-		if behind := floorStep(e.now().UnixMilli()) < e.timers.read; end == before && !behind {
+		if behind := e.timers.files && floorStep(e.now().UnixMilli()) < e.timers.read; end == before && !behind {
 			return
 		} else if behind {
 			flushed(e) // it waits for that
@@ -338,10 +340,12 @@ func timerHistory(t *testing.T, seed uint64) {
 	}
 }
 
-// flushed returns when everything stored is on the disk.
+// flushed returns when everything stored is on the disk, and nothing that comes
+// later will be for that.
 func flushed(e *timerEnv) {
 	_, end := e.st.CommitLogRange()
-	for e.st.RequestSync(); e.st.Synced() < end; e.st.RequestSync() {
+	e.st.RequestSync()
+	for e.st.Synced() < end {
 		time.Sleep(100 * time.Microsecond)
 	}
 }

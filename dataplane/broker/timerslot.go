@@ -29,7 +29,7 @@ type slot struct {
 	heap    entryHeap // earliest first
 	more    bool      // the chain has entries behind bound that are not in the heap
 	bound   timed     // last entry of the last pass over the chain
-	last    int64     // offset of the last entry that left the heap; units may come twice
+	last    timed     // that left the heap; the log may have two units of one message
 }
 
 // entryHeap is a min-heap by time and, for equal times, by age.
@@ -81,8 +81,9 @@ func (s *slot) offer(u *timerlog.Unit) {
 func (s *slot) pop(now int64) (timed, bool) {
 	for len(s.heap) > 0 && s.heap[0].at <= now {
 		e := heap.Pop(&s.heap).(timed)
-		if e.offset != s.last {
-			s.last = e.offset
+		// Same place and other time: one of them is not of the record there.
+		if e != s.last {
+			s.last = e
 			return e, true
 		}
 	}
@@ -92,7 +93,7 @@ func (s *slot) pop(now int64) (timed, bool) {
 // later gives an entry back to be tried again.
 func (s *slot) later(e timed, at int64) {
 	e.at = at
-	s.last = -1
+	s.last = timed{}
 	heap.Push(&s.heap, e)
 }
 
@@ -101,7 +102,7 @@ func (t *timers) load() error {
 	s := &t.slot
 	first := !s.loaded
 	if first {
-		*s = slot{last: -1}
+		*s = slot{}
 	}
 	w, ok, err := t.wheel.Slot(t.read)
 	if err != nil {

@@ -79,6 +79,10 @@ func TestWheel_waitsForSync(t *testing.T) {
 	if _, ok, err := again.Slot(writeTime + 1000); !ok || err != nil {
 		t.Errorf("the slot is not in the file: %v %v", ok, err)
 	}
+	must(t, w.Clear(writeTime+1000+Slots*1000)) // the same place, a turn later
+	if _, ok, _ := w.Slot(writeTime + 1000); !ok {
+		t.Error("the slot of another time was cleared")
+	}
 	must(t, w.Clear(writeTime+1000))
 	if _, ok, _ := w.Slot(writeTime + 1000); ok {
 		t.Error("a cleared slot is in use")

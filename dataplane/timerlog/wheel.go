@@ -118,8 +118,14 @@ func (w *Wheel) Put(timeMs int64, s Slot) error {
 	return w.put(timeMs, s)
 }
 
-// Clear makes the slot of a time an unused one, whatever is in it.
-func (w *Wheel) Clear(timeMs int64) error { return w.put(timeMs, Slot{}) }
+// Clear makes the slot of a time an unused one. When another time has its place
+// by now, nothing happens.
+func (w *Wheel) Clear(timeMs int64) error {
+	if _, ok, err := w.Slot(timeMs); !ok || err != nil {
+		return err
+	}
+	return w.put(timeMs, Slot{})
+}
 
 func (w *Wheel) put(timeMs int64, s Slot) error {
 	at := w.place(timeMs)

@@ -250,7 +250,7 @@ func (s *Server) wire(ctx context.Context, keyring *tenant.Keyring) error {
 	var err error
 	s.handler, err = httpapi.New(httpapi.Deps{
 		Config: httpapi.Config{PublicURL: s.cfg.PublicURL, Limits: httpapi.Limits{MailTotal: httpapi.MailsPerHour(s.cfg.MailsPerHour)}}, Auth: authService, Tenants: tenants, Federation: federationService, Catalog: s.catalog, Judges: fleet.Judge,
-		Messages: messages.New(s.client.At(s.cfg.Cluster.Brokers[0]), now),
+		Messages: messages.New(s.masters(), now),
 		Billing:  &usage{billing: billing.NewService(s.usage, now), tenants: tenants, now: now},
 		Tx:       s.db, Idempotency: idempotency, Audit: audit, Limiter: s.cache, Sealer: keyring, Refused: s.recorder.Refused, Mailbox: s.mailer,
 		Console: s.deps.Console, Observe: httpMetrics(s.deps.Metrics), Now: now, Logger: log,
@@ -295,6 +295,14 @@ func (s *Server) brokers() []fleet.Broker {
 	var out []fleet.Broker
 	for _, addr := range s.cfg.Cluster.Brokers {
 		out = append(out, fleet.Remote{Node: s.client.At(addr)})
+	}
+	return out
+}
+
+func (s *Server) masters() []mqclient.Node {
+	var out []mqclient.Node
+	for _, addr := range s.cfg.Cluster.Brokers {
+		out = append(out, s.client.At(addr))
 	}
 	return out
 }

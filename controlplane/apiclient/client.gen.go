@@ -1018,6 +1018,24 @@ type ClientInterface interface {
 	// Corresponds with PATCH /v1/namespaces/{ns}/groups/{group} (the `UpdateGroup` operationId).
 	UpdateGroup(ctx context.Context, ns NamespaceParam, group GroupParam, params *UpdateGroupParams, body UpdateGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResetGroupOffsetWithBody Move a consumer group in a topic
+	//
+	// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+	ResetGroupOffsetWithBody(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResetGroupOffset Move a consumer group in a topic
+	//
+	// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+	ResetGroupOffset(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, body ResetGroupOffsetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetGroupLag How far a consumer group is behind
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/groups/{group}/lag (the `GetGroupLag` operationId).
@@ -3561,6 +3579,44 @@ func (c *Client) UpdateGroupWithBody(ctx context.Context, ns NamespaceParam, gro
 // Corresponds with PATCH /v1/namespaces/{ns}/groups/{group} (the `UpdateGroup` operationId).
 func (c *Client) UpdateGroup(ctx context.Context, ns NamespaceParam, group GroupParam, params *UpdateGroupParams, body UpdateGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateGroupRequest(c.Server, ns, group, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResetGroupOffsetWithBody Move a consumer group in a topic
+//
+// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+func (c *Client) ResetGroupOffsetWithBody(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResetGroupOffsetRequestWithBody(c.Server, ns, group, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResetGroupOffset Move a consumer group in a topic
+//
+// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+func (c *Client) ResetGroupOffset(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, body ResetGroupOffsetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResetGroupOffsetRequest(c.Server, ns, group, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10105,6 +10161,102 @@ func NewUpdateGroupRequestWithBody(server string, ns NamespaceParam, group Group
 	return req, nil
 }
 
+// NewResetGroupOffsetRequest calls the generic ResetGroupOffset builder with application/json body
+func NewResetGroupOffsetRequest(server string, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, body ResetGroupOffsetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResetGroupOffsetRequestWithBody(server, ns, group, params, "application/json", bodyReader)
+}
+
+// NewResetGroupOffsetRequestWithBody constructs an http.Request for the ResetGroupOffset method, with any body, and a specified content type
+func NewResetGroupOffsetRequestWithBody(server string, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "group", group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/groups/%s/actions/reset-offset", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetGroupLagRequest constructs an http.Request for the GetGroupLag method
 func NewGetGroupLagRequest(server string, ns NamespaceParam, group GroupParam) (*http.Request, error) {
 	var err error
@@ -14532,6 +14684,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /v1/namespaces/{ns}/groups/{group} (the `UpdateGroup` operationId).
 	UpdateGroupWithResponse(ctx context.Context, ns NamespaceParam, group GroupParam, params *UpdateGroupParams, body UpdateGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateGroupResponse, error)
+
+	// ResetGroupOffsetWithBodyWithResponse Move a consumer group in a topic
+	//
+	// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+	ResetGroupOffsetWithBodyWithResponse(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResetGroupOffsetResponse, error)
+
+	// ResetGroupOffsetWithResponse Move a consumer group in a topic
+	//
+	// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+	ResetGroupOffsetWithResponse(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, body ResetGroupOffsetJSONRequestBody, reqEditors ...RequestEditorFn) (*ResetGroupOffsetResponse, error)
 
 	// GetGroupLagWithResponse How far a consumer group is behind
 	//
@@ -19112,6 +19282,54 @@ func (r UpdateGroupResponse) ContentType() string {
 	return ""
 }
 
+type ResetGroupOffsetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OffsetResetResult
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResetGroupOffsetResponse) GetJSON200() *OffsetResetResult {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResetGroupOffsetResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResetGroupOffsetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResetGroupOffsetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResetGroupOffsetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResetGroupOffsetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetGroupLagResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -23045,6 +23263,36 @@ func (c *ClientWithResponses) UpdateGroupWithResponse(ctx context.Context, ns Na
 	return ParseUpdateGroupResponse(rsp)
 }
 
+// ResetGroupOffsetWithBodyWithResponse Move a consumer group in a topic
+//
+// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+func (c *ClientWithResponses) ResetGroupOffsetWithBodyWithResponse(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResetGroupOffsetResponse, error) {
+	rsp, err := c.ResetGroupOffsetWithBody(ctx, ns, group, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResetGroupOffsetResponse(rsp)
+}
+
+// ResetGroupOffsetWithResponse Move a consumer group in a topic
+//
+// On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset (the `ResetGroupOffset` operationId).
+func (c *ClientWithResponses) ResetGroupOffsetWithResponse(ctx context.Context, ns NamespaceParam, group GroupParam, params *ResetGroupOffsetParams, body ResetGroupOffsetJSONRequestBody, reqEditors ...RequestEditorFn) (*ResetGroupOffsetResponse, error) {
+	rsp, err := c.ResetGroupOffset(ctx, ns, group, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResetGroupOffsetResponse(rsp)
+}
+
 // GetGroupLagWithResponse How far a consumer group is behind
 //
 // Returns a wrapper object for the known response body format(s).
@@ -26976,6 +27224,39 @@ func ParseUpdateGroupResponse(rsp *http.Response) (*UpdateGroupResponse, error) 
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResetGroupOffsetResponse parses an HTTP response from a ResetGroupOffsetWithResponse call
+func ParseResetGroupOffsetResponse(rsp *http.Response) (*ResetGroupOffsetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResetGroupOffsetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OffsetResetResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -158,6 +158,7 @@ var operations = []Operation{
 	{ID: "updateGroup", Permission: "group:write"},
 	{ID: "deleteGroup", Permission: "group:write"},
 	{ID: "getGroupLag", Permission: "group:read"},
+	{ID: "resetGroupOffset", Permission: "group:write"},
 
 	{ID: "listTenantQuotas", Permission: "quota:read"},
 	{ID: "listNamespaceQuotas", Permission: "quota:read"},

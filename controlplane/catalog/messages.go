@@ -29,6 +29,49 @@ type Messages interface {
 	Tail(ctx context.Context, r TailRequest) error
 	// Lag reports each queue that the group has an offset for or subscribes.
 	Lag(ctx context.Context, namespaceID tenant.ID, group string) ([]QueueLag, error)
+	// ResetOffsets moves a group on every broker, or on the one that r names,
+	// and tells what that did to each queue, in the order of brokers and queues.
+	// With DryRun nothing moves. A queue, offset or broker that is not there is
+	// errs.Invalid with its field, before anything has moved; after another error
+	// some brokers may have moved, and the same reset may be tried again.
+	ResetOffsets(ctx context.Context, r OffsetReset) ([]QueueReset, error)
+}
+
+// OffsetReset says where a group goes on in a topic.
+type OffsetReset struct {
+	NamespaceID tenant.ID
+	Group       string
+	Topic       string    // may be %RETRY%group
+	Broker      string    // "": every one
+	Queue       *int32    // nil: all
+	Offset      *int64    // of Queue; nil: Time says it
+	Time        time.Time // the first message that is not older; zero: the end
+	DryRun      bool
+}
+
+// QueueReset is what a reset does to one queue.
+type QueueReset struct {
+	Broker   string
+	Queue    int32
+	From, To int64 // next message to consume; From is -1 if the group had no place
+	Min      int64 // first message that is still there
+}
+
+// Redelivered is how many messages come again.
+func (q QueueReset) Redelivered() int64 {
+	if q.From < 0 {
+		return 0
+	}
+	return max(0, q.From-q.To)
+}
+
+// Skipped is how many messages the group will not get; those that are gone do
+// not count.
+func (q QueueReset) Skipped() int64 {
+	if q.From < 0 {
+		return 0
+	}
+	return max(0, q.To-max(q.From, q.Min))
 }
 
 // Outgoing is a message to send.

@@ -252,7 +252,7 @@ func TestTenants_areSealedOff(t *testing.T) {
 		bodies := map[string]string{
 			"confirmMfaFactor": `{"code":"000000"}`, "confirmWebauthn": `{"credential":"{}"}`, "updateServiceAccount": `{"disabled":true}`, "updateApiKey": `{"disabled":true}`, "rotateApiKey": `{}`, "updateNamespace": `{"name":"mine"}`,
 			"createTopic": `{"name":"mine"}`, "updateTopic": `{"queues":9}`, "batchGetTopics": `{"names":["hello"]}`, "sendMessage": `{"body":"x"}`,
-			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "updateAcl": `{"effect":"allow"}`,
+			"createGroup": `{"name":"mine"}`, "updateGroup": `{"consume_enabled":false}`, "resetGroupOffset": `{"topic":"hello","to":"latest"}`, "updateAcl": `{"effect":"allow"}`,
 			"createAcl":    `{"effect":"allow","principal":"*","resource":"topic","pattern":"*","operations":["PUB"]}`,
 			"updateMember": `{"role":"viewer"}`, "updateIdentityProvider": `{"enabled":false}`, "updateWorkloadIdentity": `{"enabled":false}`, "verifyIdentityDomain": `{"domain":"b.example"}`,
 			"updateRole": `{"name":"mine"}`, "updateRoleBinding": `{"expires_at":null}`,

@@ -105,6 +105,7 @@ type memoryMessages struct {
 	now    func() time.Time
 	stored map[string][]catalog.StoredMessage // guarded by mu
 	tails  []chan catalog.StoredMessage       // guarded by mu
+	resets []catalog.OffsetReset              // guarded by mu; those that were done
 }
 
 func (m *memoryMessages) Send(_ context.Context, o catalog.Outgoing) (catalog.Sent, error) {
@@ -161,6 +162,24 @@ func (m *memoryMessages) Tail(ctx context.Context, r catalog.TailRequest) error 
 
 func (m *memoryMessages) Lag(context.Context, tenant.ID, string) ([]catalog.QueueLag, error) {
 	return []catalog.QueueLag{{Topic: "hello", Queue: 0, MaxOffset: 5, Committed: 2, Lag: 3}, {Topic: "hello", Queue: 1, Committed: -1}}, nil
+}
+
+// ResetOffsets moves a group that is at 2 of the 5 messages of a topic's only
+// queue.
+func (m *memoryMessages) ResetOffsets(_ context.Context, r catalog.OffsetReset) ([]catalog.QueueReset, error) {
+	q := catalog.QueueReset{Broker: "broker-a", From: 2, To: 5}
+	switch {
+	case r.Offset != nil:
+		q.To = *r.Offset
+	case r.Time.UnixMilli() == 0:
+		q.To = 0
+	}
+	if !r.DryRun {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.resets = append(m.resets, r)
+	}
+	return []catalog.QueueReset{q}, nil
 }
 
 // quick is a password cost for tests.

@@ -269,6 +269,9 @@ type ServerInterface interface {
 	// UpdateGroup Change one consumer group
 	// (PATCH /v1/namespaces/{ns}/groups/{group})
 	UpdateGroup(c *gin.Context, ns NamespaceParam, group GroupParam, params UpdateGroupParams)
+	// ResetGroupOffset Move a consumer group in a topic
+	// (POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset)
+	ResetGroupOffset(c *gin.Context, ns NamespaceParam, group GroupParam, params ResetGroupOffsetParams)
 	// GetGroupLag How far a consumer group is behind
 	// (GET /v1/namespaces/{ns}/groups/{group}/lag)
 	GetGroupLag(c *gin.Context, ns NamespaceParam, group GroupParam)
@@ -4278,6 +4281,72 @@ func (siw *ServerInterfaceWrapper) UpdateGroup(c *gin.Context) {
 	siw.Handler.UpdateGroup(c, ns, group, params)
 }
 
+// ResetGroupOffset operation middleware
+func (siw *ServerInterfaceWrapper) ResetGroupOffset(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "group" -------------
+	var group GroupParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "group", c.Param("group"), &group, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter group: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResetGroupOffsetParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ResetGroupOffset(c, ns, group, params)
+}
+
 // GetGroupLag operation middleware
 func (siw *ServerInterfaceWrapper) GetGroupLag(c *gin.Context) {
 
@@ -6587,6 +6656,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/groups/:group", wrapper.GetGroup)
 	router.PATCH(options.BaseURL+"/v1/namespaces/:ns/groups/:group", wrapper.UpdateGroup)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/groups/:group/lag", wrapper.GetGroupLag)
+	router.POST(options.BaseURL+"/v1/namespaces/:ns/groups/:group/actions/reset-offset", wrapper.ResetGroupOffset)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/client-config", wrapper.GetClientConfig)
 	router.GET(options.BaseURL+"/v1/quotas", wrapper.ListTenantQuotas)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/acls", wrapper.ListAcls)
@@ -10245,6 +10315,48 @@ func (response UpdateGroupdefaultApplicationProblemPlusJSONResponse) VisitUpdate
 	return err
 }
 
+type ResetGroupOffsetRequestObject struct {
+	Ns     NamespaceParam `json:"ns"`
+	Group  GroupParam     `json:"group"`
+	Params ResetGroupOffsetParams
+	Body   *ResetGroupOffsetJSONRequestBody
+}
+
+type ResetGroupOffsetResponseObject interface {
+	VisitResetGroupOffsetResponse(w http.ResponseWriter) error
+}
+
+type ResetGroupOffset200JSONResponse OffsetResetResult
+
+func (response ResetGroupOffset200JSONResponse) VisitResetGroupOffsetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetGroupOffsetdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResetGroupOffsetdefaultApplicationProblemPlusJSONResponse) VisitResetGroupOffsetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetGroupLagRequestObject struct {
 	Ns    NamespaceParam `json:"ns"`
 	Group GroupParam     `json:"group"`
@@ -12440,6 +12552,9 @@ type StrictServerInterface interface {
 	// UpdateGroup Change one consumer group
 	// (PATCH /v1/namespaces/{ns}/groups/{group})
 	UpdateGroup(ctx context.Context, request UpdateGroupRequestObject) (UpdateGroupResponseObject, error)
+	// ResetGroupOffset Move a consumer group in a topic
+	// (POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset)
+	ResetGroupOffset(ctx context.Context, request ResetGroupOffsetRequestObject) (ResetGroupOffsetResponseObject, error)
 	// GetGroupLag How far a consumer group is behind
 	// (GET /v1/namespaces/{ns}/groups/{group}/lag)
 	GetGroupLag(ctx context.Context, request GetGroupLagRequestObject) (GetGroupLagResponseObject, error)
@@ -15545,6 +15660,52 @@ func (sh *strictHandler) UpdateGroup(ctx *gin.Context, ns NamespaceParam, group 
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UpdateGroupResponseObject); ok {
 		if err := validResponse.VisitUpdateGroupResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResetGroupOffset operation middleware
+func (sh *strictHandler) ResetGroupOffset(ctx *gin.Context, ns NamespaceParam, group GroupParam, params ResetGroupOffsetParams) {
+	var request ResetGroupOffsetRequestObject
+
+	request.Ns = ns
+	request.Group = group
+	request.Params = params
+
+	var body ResetGroupOffsetJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResetGroupOffset(ctx, request.(ResetGroupOffsetRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResetGroupOffset")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ResetGroupOffsetResponseObject); ok {
+		if err := validResponse.VisitResetGroupOffsetResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -106,6 +106,36 @@ func writeOutside[T any](ctx context.Context, s *server, c *call, do func(ctx co
 	return out, nil
 }
 
+// writeBrokers is writeOutside for what changes something at brokers, with an
+// audit event. do is tried dry first: what cannot be done leaves no event. The
+// event is kept before the act, so that nothing is done that no event tells of;
+// one of an act that failed then is no lie, it may be half done.
+func writeBrokers[T any](ctx context.Context, s *server, c *call, dryRun *bool, do func(ctx context.Context, dry bool) (T, error)) (T, error) {
+	if err := s.d.Tenants.MayChange(ctx, c.tenantID()); err != nil {
+		var none T
+		return none, err
+	}
+	if isTrue(dryRun) {
+		return do(ctx, true)
+	}
+	return writeOutside(ctx, s, c, func(ctx context.Context) (T, error) {
+		var none T
+		if _, err := do(ctx, true); err != nil {
+			return none, err
+		}
+		print, err := s.fingerprintNow(ctx, c)
+		if err != nil {
+			return none, err
+		}
+		event := s.event(c)
+		event.BeforeHash, event.AfterHash = print, print // what the catalogue holds stays
+		if err := s.d.Audit.Append(ctx, event); err != nil {
+			return none, fmt.Errorf("audit: %w", err)
+		}
+		return do(ctx, false)
+	})
+}
+
 func idempotencyOf(c *call) (controldb.IdemKey, string, bool) {
 	text := c.gin.GetHeader("Idempotency-Key")
 	if text == "" || c.principal == nil {

@@ -26,9 +26,11 @@ import (
 	"github.com/sluicemq/sluice/tenant"
 )
 
-// Service implements catalog.Messages over one broker group.
+// Service implements catalog.Messages. Messages are looked for and sent at the
+// first broker alone; a group moves at all of them.
 type Service struct {
-	broker  mqclient.Node
+	broker  mqclient.Node   // the first of brokers
+	brokers []mqclient.Node // masters of the cluster
 	now     func() time.Time
 	showing chan struct{} // one in it for each tail that unpacks and shows a message
 }
@@ -38,9 +40,10 @@ const maxShowing = 4
 
 var _ catalog.Messages = (*Service)(nil)
 
-// New makes a Service on the master of a broker group.
-func New(broker mqclient.Node, now func() time.Time) *Service {
-	return &Service{broker: broker, now: now, showing: make(chan struct{}, maxShowing)}
+// New makes a Service on the masters of a cluster, of which there is at least
+// one.
+func New(brokers []mqclient.Node, now func() time.Time) *Service {
+	return &Service{broker: brokers[0], brokers: brokers, now: now, showing: make(chan struct{}, maxShowing)}
 }
 
 // physical wraps a bare topic name, also `%RETRY%group` and `%DLQ%group`.

@@ -57,7 +57,7 @@ func (p *Processor) resetOffset(r *request) (*wire.Frame, error) {
 	if v.System() {
 		out := make([]wire.ResetQueue, len(done))
 		for i, d := range done {
-			out[i] = wire.ResetQueue{QueueID: d.QueueID, From: d.From, To: d.To, Min: d.Min, Max: d.Max}
+			out[i] = wire.ResetQueue{BrokerName: p.b.Config().Name, QueueID: d.QueueID, From: d.From, To: d.To, Min: d.Min, Max: d.Max}
 		}
 		return r.json(out)
 	}

@@ -20,7 +20,7 @@ func TestReset_byTheStockTool(t *testing.T) {
 	commit := map[string]string{"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "5"}
 	e.must("slk_a", wire.UpdateConsumerOffset, commit, nil)
 	preview, err := e.system.At(e.addr).ResetOffsets(t.Context(), nsA+"%g", nsA+"%orders", -1, -1, time.UnixMilli(0), true)
-	if err != nil || len(preview) != 4 || preview[0] != (wire.ResetQueue{QueueID: 0, From: 5, To: 0, Min: 0, Max: 5}) || preview[1].From != -1 {
+	if err != nil || len(preview) != 4 || preview[0] != (wire.ResetQueue{BrokerName: "broker-a", QueueID: 0, From: 5, To: 0, Min: 0, Max: 5}) || preview[1].From != -1 {
 		t.Errorf("preview: %+v, %v", preview, err)
 	}
 	reset := map[string]string{"topic": "orders", "group": "g", "timestamp": "0", "isForce": "true", "queueId": "-1", "offset": "-1"}

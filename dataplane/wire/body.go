@@ -338,11 +338,12 @@ type TimeSpan struct {
 // ResetQueue is one queue in Sluice's own answer of InvokeBrokerToResetOffset:
 // the next message to consume before (-1: none) and after, and the queue's range.
 type ResetQueue struct {
-	QueueID int32 `json:"queueId"`
-	From    int64 `json:"from"`
-	To      int64 `json:"to"`
-	Min     int64 `json:"min"`
-	Max     int64 `json:"max"`
+	BrokerName string `json:"brokerName"`
+	QueueID    int32  `json:"queueId"`
+	From       int64  `json:"from"`
+	To         int64  `json:"to"`
+	Min        int64  `json:"min"`
+	Max        int64  `json:"max"`
 }
 
 // OffsetProgress is one queue in ConsumeStats.

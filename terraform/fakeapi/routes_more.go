@@ -119,6 +119,36 @@ func (a *API) lag(w http.ResponseWriter, r *http.Request) {
 			{Queue: 1, MinOffset: "0", MaxOffset: "0", CommittedOffset: "-1", Lag: "0"}}}}}, 0)
 }
 
+// resetOffset moves a group that is where lag has it.
+func (a *API) resetOffset(w http.ResponseWriter, r *http.Request) {
+	in, _ := read[api.OffsetReset](r)
+	g, ok := a.Group(r.PathValue("ns"), r.PathValue("group"))
+	if !ok {
+		a.missing(w, "group", r.PathValue("group"))
+		return
+	}
+	out := api.OffsetResetResult{NamespaceId: g.NamespaceId, Group: g.Name, Topic: in.Topic, Redelivered: "0", Skipped: "0", Queues: []api.QueueReset{
+		{Broker: "broker-a", Queue: 0, FromOffset: "41", ToOffset: "41", Redelivered: "0", Skipped: "0"}}, Undo: []api.OffsetReset{}}
+	q, to := &out.Queues[0], int64(0)
+	switch in.To {
+	case api.OffsetResetToLatest:
+		to = 44
+	case api.OffsetResetToTime:
+		to = 30
+	case api.OffsetResetToOffset:
+		to, _ = strconv.ParseInt(*in.Offset, 10, 64)
+	}
+	q.ToOffset, q.Redelivered, q.Skipped = strconv.FormatInt(to, 10), strconv.FormatInt(max(0, 41-to), 10), strconv.FormatInt(max(0, to-41), 10)
+	out.Redelivered, out.Skipped = q.Redelivered, q.Skipped
+	if to != 41 {
+		out.Undo = append(out.Undo, api.OffsetReset{Topic: in.Topic, To: api.OffsetResetToOffset, Broker: &q.Broker, Queue: &q.Queue, Offset: &q.FromOffset})
+	}
+	if in.Queue == nil {
+		out.Queues = append(out.Queues, api.QueueReset{Broker: "broker-a", Queue: 1, FromOffset: "-1", ToOffset: "0", Redelivered: "0", Skipped: "0"})
+	}
+	answer(w, http.StatusOK, out, 0)
+}
+
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	q := r.URL.Query()

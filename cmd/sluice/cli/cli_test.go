@@ -313,3 +313,34 @@ func TestPrintable(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestGolden_resetOffsets(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	reset := []string{"group", "reset-offsets", "hello-group", "--topic", "hello"}
+	s.must(append(reset, "--to", "earliest", "--dry-run")...)
+	s.must(append(reset, "--to", "2026-01-02T03:04:05Z", "--dry-run", "-o", "json")...)
+	s.stdin = "n\n"
+	s.run(append(reset, "--to", "latest")...)
+	s.stdin = "y\n"
+	s.must(append(reset, "--to", "latest")...)
+	s.must(append(reset, "--to", "2h", "--yes", "--quiet")...)
+	s.must(append(reset, "--queue", "0", "--offset", "5", "--yes")...)
+	s.terminal = false
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitUsage, append(reset, "--to", "latest")},
+		{exitUsage, append(reset, "--yes")},
+		{exitUsage, append(reset, "--to", "soon", "--yes")},
+		{exitUsage, append(reset, "--offset", "5", "--yes")},
+		{exitUsage, append(reset, "--to", "latest", "--queue", "0", "--offset", "5")},
+		{exitNotFound, []string{"group", "reset", "nothing", "--topic", "hello", "--to", "latest", "--yes"}},
+	} {
+		if r := s.run(c.args...); r.code != c.code {
+			t.Errorf("%v: got exit code %d, want %d\n%s", c.args, r.code, c.code, r.stderr)
+		}
+	}
+	s.golden("reset")
+}

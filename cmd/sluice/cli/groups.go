@@ -101,7 +101,7 @@ func (g *groupFlags) letters(f *pflag.FlagSet, now api.GroupDeadLetter) *api.Gro
 }
 
 func (a *app) groupCommand() *cobra.Command {
-	return a.parent("group", "Consumer groups of a namespace", a.groupList(), a.groupGet(), a.groupCreate(), a.groupUpdate(), a.groupDelete(), a.groupLag())
+	return a.parent("group", "Consumer groups of a namespace", a.groupList(), a.groupGet(), a.groupCreate(), a.groupUpdate(), a.groupDelete(), a.groupLag(), a.groupReset())
 }
 
 func (a *app) groupList() *cobra.Command {

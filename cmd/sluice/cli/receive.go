@@ -35,7 +35,7 @@ type receiveFlags struct {
 func (a *app) receiveCommand() *cobra.Command {
 	var r receiveFlags
 	c := a.command("receive TOPIC", "Print the messages of a topic", cobra.ExactArgs(1), func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		since, err := a.since(r.since)
+		since, err := a.since("--since", r.since)
 		if err != nil {
 			return err
 		}
@@ -69,13 +69,14 @@ func (a *app) tailCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) since(text string) (time.Time, error) {
+// since reads a time, or a length of time before now.
+func (a *app) since(what, text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return t, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return time.Time{}, usage(fmt.Sprintf("--since %q is neither a time nor a length of time", text), "Write it like 2026-09-01T08:00:00Z or 10m.")
+		return time.Time{}, usage(fmt.Sprintf("%s %q is neither a time nor a length of time", what, text), "Write it like 2026-09-01T08:00:00Z or 10m.")
 	}
 	return a.Now().Add(-d), nil
 }

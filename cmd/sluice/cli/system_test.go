@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -528,4 +529,75 @@ func totp(t *testing.T, secret string, at time.Time) string {
 	sum := m.Sum(nil)
 	offset := sum[19] & 15
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[offset:offset+4])&0x7fffffff%1e6)
+}
+
+// TestSystem_resetOffsets moves a group that is offline at a real broker, and
+// puts it back with what the answer says.
+func TestSystem_resetOffsets(t *testing.T) {
+	c := testcluster.Start(t)
+	url := "http://" + c.HTTP
+	a, err := testcluster.SignUp(t.Context(), url, filepath.Join(c.Data, "mail"), "ada@example.com", "Shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := person(t, url, a)
+	for range 3 {
+		s.must("send", "hello", "x", "--quiet")
+	}
+	reset := func(args ...string) api.OffsetResetResult {
+		t.Helper()
+		r := s.must(append([]string{"group", "reset-offsets", "hello-group", "--topic", "hello", "-o", "json", "--quiet"}, args...)...)
+		var out api.OffsetResetResult
+		if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || len(out.Queues) != 4 {
+			t.Fatalf("%v: %s", err, r.stdout)
+		}
+		return out
+	}
+	lag := func() string {
+		t.Helper()
+		return strings.TrimSpace(s.must("group", "lag", "hello-group", "-o", "name").stdout)
+	}
+	if first := reset("--to", "earliest", "--yes"); first.Queues[0].FromOffset != "-1" || len(first.Undo) != 0 || first.Redelivered != "0" {
+		t.Errorf("a group without a place: %+v", first)
+	}
+	// The group has all in front of it once the queues are built.
+	if err := testcluster.Eventually(t.Context(), 10*time.Second, func() (bool, error) { return lag() == "3", nil }); err != nil {
+		t.Fatalf("lag %s, %v", lag(), err)
+	}
+	if preview := reset("--to", "latest", "--dry-run"); preview.Skipped != "3" || lag() != "3" {
+		t.Errorf("preview: %+v, lag %s", preview, lag())
+	}
+	done := reset("--to", "latest", "--yes")
+	if done.Skipped != "3" || lag() != "0" {
+		t.Errorf("to the end: %+v, lag %s", done, lag())
+	}
+	again := 0
+	for _, u := range done.Undo {
+		r := s.object("group", "reset-offsets", "hello-group", "--topic", u.Topic, "--broker", *u.Broker, "--queue", fmt.Sprint(*u.Queue), "--offset", *u.Offset, "--yes")
+		n, err := strconv.Atoi(r["redelivered"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again += n
+	}
+	if again != 3 || lag() != "3" {
+		t.Errorf("undone: %d come again, lag %s", again, lag())
+	}
+	if hour := reset("--to", "1h", "--yes"); hour.Redelivered != "0" || hour.Skipped != "0" || lag() != "3" {
+		t.Errorf("an hour ago: %+v, lag %s", hour, lag())
+	}
+	group := cmd("group reset-offsets hello-group --topic hello --yes")
+	s.ends(exitUsage, append(group, "--queue", "9", "--to", "latest"), "queues 0 to 3")
+	s.ends(exitUsage, append(group, "--queue", "0", "--offset", "99"), "beyond the end of queue 0")
+	s.ends(exitUsage, append(group, "--broker", "none", "--to", "latest"), "has queues at:")
+	s.ends(exitUsage, cmd("group reset-offsets hello-group --topic none --to latest --yes"), "does not exist")
+	s.must("group", "reset-offsets", "hello-group", "--topic", "%RETRY%hello-group", "--to", "latest", "--yes")
+	var events struct {
+		Items []struct {
+			TargetID string `json:"target_id"`
+		} `json:"items"`
+	}
+	if err := a.Do(t.Context(), "GET", "/v1/audit-events?action=resetGroupOffset", nil, &events); err != nil || len(events.Items) != 4+len(done.Undo) { // none of the refused ones
+		t.Errorf("%d events, %v", len(events.Items), err)
+	}
 }

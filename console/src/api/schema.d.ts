@@ -1389,6 +1389,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{ns}/groups/{group}/actions/reset-offset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a consumer group in a topic
+         * @description On every broker, whether members of the group are online or not: those that are go on from the new place with their next receive. Messages that were handed out and not acknowledged no longer count. A dry run answers what would be done now; counts may differ a moment later. The caller must also be able to see the topic. Repeating a reset that failed half-way is safe.
+         */
+        post: operations["resetGroupOffset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{ns}/client-config": {
         parameters: {
             query?: never;
@@ -4683,6 +4703,85 @@ export interface components {
             lag: components["schemas"]["Counter"];
             as_of: components["schemas"]["Time"];
             topics: components["schemas"]["TopicLag"][];
+        };
+        /**
+         * @description Where a group goes on in a topic. `timestamp` goes with `to` time alone, `offset` with `to` offset, which needs `queue` too.
+         * @example {
+         *       "topic": "hello",
+         *       "to": "earliest"
+         *     }
+         */
+        OffsetReset: {
+            topic: components["schemas"]["ReadableTopicName"];
+            /**
+             * @description earliest: the first message that is still there; latest: the end; time: the first message stored at `timestamp` or later; offset: `offset` of `queue`, or the first message if that is gone.
+             * @enum {string}
+             */
+            to: "earliest" | "latest" | "time" | "offset";
+            timestamp?: components["schemas"]["Time"];
+            offset?: components["schemas"]["Counter"];
+            /**
+             * Format: int32
+             * @description Only this queue; left out: all.
+             */
+            queue?: number;
+            broker?: components["schemas"]["BrokerName"];
+        };
+        /**
+         * @description Name of a broker, as answers about queues have it. Needed where several brokers have a queue of the same number.
+         * @example broker-a
+         */
+        BrokerName: string;
+        /** @description What a reset does to one queue. `from_offset` is -1 while the group has no place there. */
+        QueueReset: {
+            broker: components["schemas"]["BrokerName"];
+            /**
+             * Format: int32
+             * @description Queue number.
+             */
+            queue: number;
+            from_offset: components["schemas"]["Int64"];
+            to_offset: components["schemas"]["Counter"];
+            redelivered: components["schemas"]["Counter"];
+            skipped: components["schemas"]["Counter"];
+        };
+        /**
+         * @description What a reset does. `redelivered` counts messages that come again, `skipped` those that the group will not get; a filter of the group is not looked at. `undo` holds the requests that put the group back, one for each queue that moves and had a place.
+         * @example {
+         *       "namespace_id": "k7m2q9x4w1bz",
+         *       "group": "billing",
+         *       "topic": "orders",
+         *       "redelivered": "41",
+         *       "skipped": "0",
+         *       "queues": [
+         *         {
+         *           "broker": "broker-a",
+         *           "queue": 0,
+         *           "from_offset": "41",
+         *           "to_offset": "0",
+         *           "redelivered": "41",
+         *           "skipped": "0"
+         *         }
+         *       ],
+         *       "undo": [
+         *         {
+         *           "topic": "orders",
+         *           "to": "offset",
+         *           "broker": "broker-a",
+         *           "queue": 0,
+         *           "offset": "41"
+         *         }
+         *       ]
+         *     }
+         */
+        OffsetResetResult: {
+            namespace_id: components["schemas"]["NamespaceId"];
+            group: components["schemas"]["GroupName"];
+            topic: components["schemas"]["ReadableTopicName"];
+            redelivered: components["schemas"]["Counter"];
+            skipped: components["schemas"]["Counter"];
+            queues: components["schemas"]["QueueReset"][];
+            undo: components["schemas"]["OffsetReset"][];
         };
         /**
          * @description Ready text for one client.
@@ -8743,6 +8842,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupLag"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    resetGroupOffset: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Consumer group name. */
+                group: components["parameters"]["GroupParam"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OffsetReset"];
+            };
+        };
+        responses: {
+            /** @description What was done, or for a dry run would be done, queue by queue. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OffsetResetResult"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -3,6 +3,7 @@
 // writes all of them to results/<time>.json beside it.
 //
 //	make bench ROWS=access
+//	make bench ROWS=semantics
 //	make bench ROWS=log PEERS=rocketmq,jetstream SECONDS=5 PROFILES=/tmp/profiles
 //
 // Rows of the log measure ours and the peers in turn; see peers/README.md. Where
@@ -47,6 +48,8 @@ var rows = []row{
 	{"log-start", logStart},
 	{"log-process", logProcess},
 	{"log-topics", logTopics},
+	{"semantics-delay", delays},
+	{"semantics-filter", filters},
 }
 
 // figure is one measured number beside its goal.

@@ -35,8 +35,9 @@ const (
 // be used at the same time from anywhere.
 type Filter struct {
 	tags  []string
-	codes []int64 // of tags, sorted
-	sql   node    // nil for tags
+	codes []int64  // of tags, sorted
+	sql   node     // nil for tags
+	names []string // properties that sql names, by slot
 	bytes int
 	looks int // at the properties, for one message
 }
@@ -133,8 +134,7 @@ func (f *Filter) Match(properties []byte) bool {
 	case f == nil:
 		return true
 	case f.sql != nil:
-		v := f.sql.eval(properties)
-		return v.kind == kindBool && v.yes
+		return f.matchSQL(properties)
 	}
 	tag, ok := message.FindProperty(properties, message.KeyTags)
 	if !ok {

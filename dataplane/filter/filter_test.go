@@ -261,6 +261,29 @@ func TestMatch_longRow(t *testing.T) {
 	}
 }
 
+// More properties than have a place in the first pass are looked for one by
+// one, with the same answers; the last of two entries counts for all.
+func TestMatch_manyNames(t *testing.T) {
+	var terms, pairs []string
+	for i := range maxSlots + 10 {
+		terms = append(terms, fmt.Sprintf("p%d = %d", i, i))
+		pairs = append(pairs, fmt.Sprintf("p%d=wrong", i), fmt.Sprintf("p%d=%d", i, i))
+	}
+	f, err := Parse(KindSQL, strings.Join(terms, " AND "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.Match(props(pairs...)) {
+		t.Error("all properties are there")
+	}
+	for i := range terms {
+		less := append(append([]string{}, pairs[:2*i]...), pairs[2*i+2:]...)
+		if f.Match(props(less...)) {
+			t.Errorf("without p%d it matches", i)
+		}
+	}
+}
+
 func TestParseInt(t *testing.T) {
 	for text, want := range map[string]struct {
 		n  int64

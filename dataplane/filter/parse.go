@@ -27,7 +27,8 @@ type parser struct {
 	tok    token // the next one
 	depth  int
 	bytes  int
-	looks  int // at properties
+	looks  int      // at properties
+	names  []string // of properties, by slot
 	hidden []string
 }
 
@@ -45,7 +46,7 @@ func parseSQL(expression string, hidden []string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{sql: n, bytes: len(expression) + p.bytes, looks: p.looks}, nil
+	return &Filter{sql: n, names: p.names, bytes: len(expression) + p.bytes, looks: p.looks}, nil
 }
 
 func (p *parser) whole() (node, error) {
@@ -478,14 +479,14 @@ func (p *parser) primary() (node, error) {
 		if err != nil {
 			return nil, p.fail(t.at, "%.40s is over the largest number, %g", t.text, math.MaxFloat64)
 		}
-		return p.node(constant{value{kind: kindFloat, f: f}}), p.advance()
+		return p.node(constant{fraction(f)}), p.advance()
 	case tokenName:
 		if slices.Contains(p.hidden, t.text) {
 			return p.node(absent{}), p.advance()
 		}
 		p.bytes += len(t.text)
 		p.looks++
-		return p.node(propertyNode{t.text}), p.advance()
+		return p.node(propertyNode{t.text, p.slot(t.text)}), p.advance()
 	case tokenWord:
 		switch t.text {
 		case "TRUE", "FALSE":
@@ -499,6 +500,18 @@ func (p *parser) primary() (node, error) {
 		}
 	}
 	return nil, p.unexpected("a property, a text or a number")
+}
+
+// slot is the place of a property in a view, -1 when all are taken.
+func (p *parser) slot(name string) int {
+	if i := slices.Index(p.names, name); i >= 0 {
+		return i
+	}
+	if len(p.names) == maxSlots {
+		return -1
+	}
+	p.names = append(p.names, name)
+	return len(p.names) - 1
 }
 
 func (p *parser) brackets() (node, error) {

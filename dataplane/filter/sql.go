@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"github.com/sluicemq/sluice/dataplane/message"
@@ -36,15 +37,49 @@ const (
 type value struct {
 	kind kind
 	yes  bool
-	n    int64
-	f    float64
+	n    int64 // of a whole number; the bits of a fraction
 	text []byte
 }
 
+func fraction(f float64) value { return value{kind: kindFloat, n: int64(math.Float64bits(f))} }
+
+func (v value) f() float64 { return math.Float64frombits(uint64(v.n)) }
+
 // node is a part of an expression.
 type node interface {
-	// eval returns the value for a message. Its text aliases properties.
-	eval(properties []byte) value
+	// eval returns the value for a message. Its text aliases the message's.
+	eval(m *view) value
+}
+
+// maxSlots is how many properties of an expression are found in one pass over
+// a message; what it names beyond is looked for one by one.
+const maxSlots = 16
+
+// view is one message as an expression sees it.
+type view struct {
+	properties []byte
+	values     [maxSlots][]byte // by slot; nil for one that is absent
+}
+
+var views = sync.Pool{New: func() any { return new(view) }}
+
+// matchSQL evaluates the expression.
+func (f *Filter) matchSQL(properties []byte) bool {
+	m := views.Get().(*view)
+	m.properties = properties
+	for k, v := range message.Properties(properties) {
+		for i, name := range f.names {
+			if len(k) == len(name) && string(k) == name {
+				m.values[i] = v
+				break
+			}
+		}
+	}
+	v := f.sql.eval(m)
+	clear(m.values[:len(f.names)])
+	m.properties = nil
+	views.Put(m)
+	return v.kind == kindBool && v.yes
 }
 
 var (
@@ -62,7 +97,10 @@ func truthOf(b bool) value {
 
 type (
 	constant     struct{ value }
-	propertyNode struct{ name string }
+	propertyNode struct {
+		name string
+		slot int // -1: none
+	}
 	absent       struct{} // a property that no expression sees
 	castNode     struct{ x propertyNode }
 	notNode      struct{ x node }
@@ -123,12 +161,18 @@ func truth(n node) bool {
 	return true
 }
 
-func (c constant) eval([]byte) value { return c.value }
+func (c constant) eval(*view) value { return c.value }
 
-func (absent) eval([]byte) value { return value{} }
+func (absent) eval(*view) value { return value{} }
 
-func (p propertyNode) eval(properties []byte) value {
-	text, ok := message.FindProperty(properties, p.name)
+func (p propertyNode) eval(m *view) value {
+	if p.slot >= 0 {
+		if text := m.values[p.slot]; text != nil {
+			return value{kind: kindText, text: text}
+		}
+		return value{}
+	}
+	text, ok := message.FindProperty(m.properties, p.name)
 	if !ok {
 		return value{}
 	}
@@ -136,23 +180,23 @@ func (p propertyNode) eval(properties []byte) value {
 }
 
 // eval of a bare property: a text is never true.
-func (c castNode) eval(properties []byte) value {
-	if c.x.eval(properties).kind == kindNull {
+func (c castNode) eval(m *view) value {
+	if c.x.eval(m).kind == kindNull {
 		return value{}
 	}
 	return no
 }
 
-func (n notNode) eval(properties []byte) value {
-	v := n.x.eval(properties)
+func (n notNode) eval(m *view) value {
+	v := n.x.eval(m)
 	if v.kind == kindBool {
 		v.yes = !v.yes
 	}
 	return v
 }
 
-func (n negativeNode) eval(properties []byte) value {
-	v := n.x.eval(properties)
+func (n negativeNode) eval(m *view) value {
+	v := n.x.eval(m)
 	if v.kind == kindError {
 		return v
 	}
@@ -165,15 +209,15 @@ func (v value) negative() value {
 	case kindInt:
 		return value{kind: kindInt, n: -v.n}
 	case kindFloat:
-		return value{kind: kindFloat, f: -v.f}
+		return fraction(-v.f())
 	}
 	return value{}
 }
 
-func (a andNode) eval(properties []byte) value {
+func (a andNode) eval(m *view) value {
 	result := yes
 	for _, n := range a {
-		v := n.eval(properties)
+		v := n.eval(m)
 		switch {
 		case v.kind == kindNull:
 			result = v
@@ -184,10 +228,10 @@ func (a andNode) eval(properties []byte) value {
 	return result
 }
 
-func (o orNode) eval(properties []byte) value {
+func (o orNode) eval(m *view) value {
 	result := no
 	for _, n := range o {
-		v := n.eval(properties)
+		v := n.eval(m)
 		switch {
 		case v.kind == kindNull:
 			result = v
@@ -200,12 +244,12 @@ func (o orNode) eval(properties []byte) value {
 
 // eval: NULL on the left alone is NULL, on the right alone is false, on both
 // sides is true; so IS NULL is this with NULL on the right.
-func (e equalNode) eval(properties []byte) value {
-	l := e.l.eval(properties)
+func (e equalNode) eval(m *view) value {
+	l := e.l.eval(m)
 	if l.kind == kindError {
 		return l
 	}
-	r := e.r.eval(properties)
+	r := e.r.eval(m)
 	switch {
 	case r.kind == kindError:
 		return r
@@ -223,12 +267,12 @@ func (e equalNode) eval(properties []byte) value {
 	return truthOf(n == 0)
 }
 
-func (o orderNode) eval(properties []byte) value {
-	l := o.l.eval(properties)
+func (o orderNode) eval(m *view) value {
+	l := o.l.eval(m)
 	if l.kind == kindError || l.kind == kindNull {
 		return l
 	}
-	return o.order.of(l, o.r.eval(properties))
+	return o.order.of(l, o.r.eval(m))
 }
 
 // of compares two values of which the left one is neither NULL nor an error.
@@ -262,8 +306,8 @@ func (o order) of(l, r value) value {
 
 // eval: NOT BETWEEN is "under the low bound or over the high one", which is
 // not the same as NOT (BETWEEN) when a bound is NULL.
-func (b betweenNode) eval(properties []byte) value {
-	x := b.x.eval(properties)
+func (b betweenNode) eval(m *view) value {
+	x := b.x.eval(m)
 	if x.kind == kindError || x.kind == kindNull {
 		return x
 	}
@@ -271,19 +315,19 @@ func (b betweenNode) eval(properties []byte) value {
 	if b.not {
 		under, over = orderLess, orderGreater
 	}
-	low := under.of(x, b.low.eval(properties))
+	low := under.of(x, b.low.eval(m))
 	if low.kind == kindError || low.kind == kindBool && low.yes == b.not {
 		return low
 	}
-	high := over.of(x, b.high.eval(properties))
+	high := over.of(x, b.high.eval(m))
 	if low.kind == kindNull && high.kind == kindBool && high.yes != b.not {
 		return low
 	}
 	return high
 }
 
-func (i inNode) eval(properties []byte) value {
-	v := i.x.eval(properties)
+func (i inNode) eval(m *view) value {
+	v := i.x.eval(m)
 	if v.kind != kindText {
 		return value{}
 	}
@@ -293,8 +337,8 @@ func (i inNode) eval(properties []byte) value {
 
 // eval is false, not NULL, for what is absent or no text, and for an empty
 // text to find: also with NOT.
-func (t textNode) eval(properties []byte) value {
-	v := t.x.eval(properties)
+func (t textNode) eval(m *view) value {
+	v := t.x.eval(m)
 	if v.kind == kindError {
 		return v
 	}
@@ -320,9 +364,9 @@ func compare(l, r value) (n int, ok bool) {
 	switch {
 	case l.kind == r.kind:
 	case l.kind == kindInt && r.kind == kindFloat:
-		l = value{kind: kindFloat, f: float64(l.n)}
+		l = fraction(float64(l.n))
 	case l.kind == kindFloat && r.kind == kindInt:
-		r = value{kind: kindFloat, f: float64(r.n)}
+		r = fraction(float64(r.n))
 	case l.kind == kindText && r.kind == kindBool:
 		l, ok = truthOf(bytes.EqualFold(l.text, []byte("true"))), true
 	case l.kind == kindText:
@@ -342,7 +386,7 @@ func compare(l, r value) (n int, ok bool) {
 	case kindInt:
 		return cmp.Compare(l.n, r.n), true
 	case kindFloat:
-		return compareFloats(l.f, r.f), true
+		return compareFloats(l.f(), r.f()), true
 	}
 	return bytes.Compare(l.text, r.text), true
 }
@@ -422,5 +466,5 @@ func (v value) float() (value, bool) {
 	if err != nil && !math.IsInf(f, 0) {
 		return value{}, false
 	}
-	return value{kind: kindFloat, f: f}, true
+	return fraction(f), true
 }

@@ -186,7 +186,7 @@ func (b *Broker) CommitOffset(group, topic string, queueID int32, offset int64) 
 		return &Error{Code: CodeInvalidParameter, Text: "offset " + strconv.FormatInt(offset, 10) + " is beyond the end of the queue", Limit: strconv.FormatInt(top, 10)}
 	}
 	key := resetKey{groupTopic{group, topic}, queueID}
-	if _, reset := b.resets.get(key); reset {
+	if b.resets.refuse(key) {
 		return nil // it is from before
 	}
 	if old := b.offsets.set(group, topic, queueID, offset); old > offset {

@@ -53,8 +53,9 @@ func newResets(now func() time.Time) *resets {
 	return &resets{now: now, pending: map[resetKey]pendingReset{}}
 }
 
-// resetTime is how long a reset waits for a consumer to hear of it: one that
-// pulls does within its hold.
+// resetTime is how long a reset waits for a consumer to hear of it, since it was
+// made or since the last commit from before: one that pulls hears within its hold,
+// one that does not commits every few seconds.
 const resetTime = 2 * time.Minute
 
 func (r *resets) put(k resetKey, to int64) {
@@ -79,6 +80,25 @@ func (r *resets) get(k resetKey) (to int64, ok bool) {
 	defer r.mu.Unlock()
 	p, ok := r.pending[k]
 	return p.to, ok && !r.now().After(p.until)
+}
+
+// refuse tells whether a commit is from before a reset. Whoever sent it has not
+// heard yet: one that works through many messages that it has already does not
+// pull for a long time. So the reset waits longer.
+func (r *resets) refuse(k resetKey) bool {
+	if !r.some.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.pending[k]
+	now := r.now()
+	if !ok || now.After(p.until) {
+		return false
+	}
+	p.until = now.Add(resetTime)
+	r.pending[k] = p
+	return true
 }
 
 // take is get for a consumer that hears now.

@@ -130,6 +130,43 @@ func TestReset_pullingMembers_B121(t *testing.T) {
 	})
 }
 
+// A consumer with much to do does not pull for a long time, and commits: the reset
+// waits for it, and no longer than for one that is gone.
+func TestReset_waitsForAConsumerThatIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.sendN(10)
+		c := &Client{ID: "c", Protocol: ProtocolRemoting}
+		if err := e.Heartbeat(c, nil, []Consumer{{Group: groupA, Subscriptions: []Subscription{{Topic: topicA, Expression: "*"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.ResetOffsets(Reset{Group: groupA, Topic: topicA, QueueID: 0, Offset: 10}); err != nil {
+			t.Fatal(err)
+		}
+		commit := func(offset, want int64) {
+			t.Helper()
+			if err := e.CommitOffset(groupA, topicA, 0, offset); err != nil {
+				t.Fatal(err)
+			}
+			if got, _, _ := e.Offset(groupA, topicA, 0, true); got != want {
+				t.Errorf("after a commit of %d the group is at %d, want %d", offset, got, want)
+			}
+		}
+		for i := range int64(60) {
+			time.Sleep(5 * time.Second)
+			commit(i/10, 10)
+		}
+		if out := e.pull(Pull{Group: groupA, Topic: topicA, Offset: 6, Commit: 6}); out.Status != PullOffsetMoved || out.Next != 10 {
+			t.Errorf("the next pull: %+v", out)
+		}
+		if _, err := e.ResetOffsets(Reset{Group: groupA, Topic: topicA, QueueID: 0, Offset: 2}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(resetTime + time.Second)
+		commit(7, 7)
+	})
+}
+
 // Messages in flight do not count any more, and their acknowledgements do not
 // move the group back; also to the very place where it stands.
 func TestReset_receivingMembers_B119(t *testing.T) {

@@ -31,6 +31,7 @@ func (c *Coordinator) Tick(ctx context.Context) error {
 		return err
 	}
 	now := c.deps.Now().UnixMilli()
+	c.followClock(now)
 	for n := 0; n < maxPerTick && ctx.Err() == nil; n++ {
 		h := c.nextDue(now)
 		if h == nil {
@@ -42,6 +43,20 @@ func (c *Coordinator) Tick(ctx context.Context) error {
 		}
 	}
 	return c.save()
+}
+
+// followClock moves all due times with a clock that was set back: nobody waits
+// until it is where it was.
+func (c *Coordinator) followClock(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if back := c.ticked - now; back > c.cfg.Period.Milliseconds() {
+		c.deps.Logger.Warn("clock was set back: checks of transactions follow it", "ms", back)
+		for _, h := range c.t.byDue { // all by the same: the heap stays one
+			h.due -= back
+		}
+	}
+	c.ticked = now
 }
 
 // nextDue takes the next transaction that is due; nil when there is none. One

@@ -156,7 +156,7 @@ func (c *Coordinator) addLocked(h *half) {
 		if k.state == markGivenUp {
 			h.state = StateGivenUp
 		}
-		h.due = max(h.due, k.at+c.cfg.Period.Milliseconds())
+		h.due = max(h.due, min(k.at, c.deps.Now().UnixMilli())+c.cfg.Period.Milliseconds())
 	}
 	if c.t.add(h) && h.state == StateGivenUp {
 		c.t.again(h, 0) // once, to see whether it was delivered after all
@@ -178,8 +178,8 @@ func (c *Coordinator) parse(rec []byte) *half {
 	}
 	topic, _ := message.GetProperty(f.Properties, message.KeyRealTopic)
 	h := &half{offset: f.QueueOffset, physical: f.PhysicalOffset, namespace: namespaceOf(topic), stored: f.StoreTimestamp}
-	h.due = h.stored + c.first(f.Properties).Milliseconds()
-	if v, ok := message.FindProperty(f.Properties, message.KeyCheckTimes); ok { // a RocketMQ broker has asked already
+	h.due = min(h.stored, c.deps.Now().UnixMilli()) + c.first(f.Properties).Milliseconds() // a store time in the future is that of a wrong clock
+	if v, ok := message.FindProperty(f.Properties, message.KeyCheckTimes); ok {            // a RocketMQ broker has asked already
 		if n, err := strconv.Atoi(string(v)); err == nil && n > 0 {
 			h.checks = min(n, MaxChecks)
 		}

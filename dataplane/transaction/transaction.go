@@ -160,6 +160,7 @@ type Coordinator struct {
 	next    int64         // of HalfTopic: all in front are in the table, or ended
 	news    chan struct{} // closed when loaded or next changes, or may change
 	waiting int           // callers of await
+	ticked  int64         // ms of the clock at the last tick
 	t       table
 	opsDone opProgress
 	marks   *marks

@@ -516,6 +516,40 @@ func TestMarks_damage(t *testing.T) {
 	}
 }
 
+// A clock that was ahead and is set back keeps nobody from being asked, whether
+// the process goes on or begins anew, before the first check or behind it.
+func TestChecks_clockIsSetBack(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, checked := range []bool{false, true} {
+			e := newEnv(t)
+			e.send("a")
+			e.tick()
+			if checked {
+				e.advance(6 * time.Second)
+			}
+			before := len(e.asked)
+			e.ms.Add(-(10 * time.Hour).Milliseconds())
+			if restart {
+				e.save()
+				e.crash()
+			} else {
+				e.tick()
+			}
+			e.send("b") // gets the store time of the newest message
+			e.tick()
+			e.advance(6 * time.Second)
+			if got := len(e.asked) - before; got != 2 && !checked || got < 1 {
+				t.Errorf("restart %v, checked %v: asked %d times after the first time", restart, checked, got)
+			}
+			e.advance(30 * time.Second)
+			e.advance(30 * time.Second)
+			if got := len(e.asked) - before; got < 4 {
+				t.Errorf("restart %v, checked %v: asked %d times in a minute", restart, checked, got)
+			}
+		}
+	}
+}
+
 // What was given up is known by its mark only, since progress is behind it: a
 // power cut must not take the mark, or the late decision is refused. Nor may it
 // take the mark that such a one has ended, or it can end the other way.

@@ -249,7 +249,8 @@ func (c *Coordinator) repeated(ctx context.Context, m *message.Message, r Resolu
 }
 
 // delivered looks whether a half message has been committed: whether a record
-// with its key names it. One that was committed with a delay is found where it
+// with its key names it, of whatever time: the clock may have been set back in
+// between. One that was committed with a delay is found where it
 // waits, or in its topic.
 func (c *Coordinator) delivered(ctx context.Context, m *message.Message) (bool, error) {
 	key, _ := m.Property(message.KeyUniqueKey)
@@ -264,7 +265,7 @@ func (c *Coordinator) delivered(ctx context.Context, m *message.Message) (bool, 
 		}
 	}
 	for _, topic := range topics {
-		found, err := c.deps.Store.FindByKey(ctx, store.KeyQuery{Topic: topic, Key: key, Kind: store.KeyUnique, From: m.StoreTimestamp, To: 1<<63 - 1, Max: store.MaxFound})
+		found, err := c.deps.Store.FindByKey(ctx, store.KeyQuery{Topic: topic, Key: key, Kind: store.KeyUnique, To: 1<<63 - 1, Max: store.MaxFound})
 		if err != nil {
 			return false, fmt.Errorf("look for a delivery: %w", err)
 		}

@@ -178,8 +178,9 @@ func (c *Coordinator) parse(rec []byte) *half {
 	}
 	topic, _ := message.GetProperty(f.Properties, message.KeyRealTopic)
 	h := &half{offset: f.QueueOffset, physical: f.PhysicalOffset, namespace: namespaceOf(topic), stored: f.StoreTimestamp}
-	h.due = min(h.stored, c.deps.Now().UnixMilli()) + c.first(f.Properties).Milliseconds() // a store time in the future is that of a wrong clock
-	if v, ok := message.FindProperty(f.Properties, message.KeyCheckTimes); ok {            // a RocketMQ broker has asked already
+	// A store time in the future is that of a wrong clock.
+	h.due = min(h.stored, c.deps.Now().UnixMilli()) + c.first(f.Properties).Milliseconds()
+	if v, ok := message.FindProperty(f.Properties, message.KeyCheckTimes); ok { // a RocketMQ broker has asked already
 		if n, err := strconv.Atoi(string(v)); err == nil && n > 0 {
 			h.checks = min(n, MaxChecks)
 		}

@@ -550,6 +550,30 @@ func TestChecks_clockIsSetBack(t *testing.T) {
 	}
 }
 
+// The committed message may have an earlier store time than the half message.
+func TestEnd_repeatedBehindAClockThatWasSetBack(t *testing.T) {
+	e := newEnv(t)
+	x, y := e.send("a"), e.send("b")
+	e.ms.Add(-time.Hour.Milliseconds())
+	e.send("now the store sees it")
+	e.advance(2 * time.Minute) // so long it waits for the clock
+	for range 2 {
+		if err := e.end(x, Commit); err != nil {
+			t.Errorf("commit: %v", err)
+		}
+		e.settle()
+	}
+	if err := e.end(x, Rollback); !errors.Is(err, ErrEnded) {
+		t.Errorf("rollback of what was committed: %v", err)
+	}
+	if err := e.end(y, Commit); err != nil {
+		t.Fatal(err)
+	}
+	e.crash() // nothing was saved: all is looked at again
+	e.advance(time.Minute)
+	e.wantBodies(topicA, 1, "a", "b")
+}
+
 // What was given up is known by its mark only, since progress is behind it: a
 // power cut must not take the mark, or the late decision is refused. Nor may it
 // take the mark that such a one has ended, or it can end the other way.

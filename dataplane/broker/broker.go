@@ -76,6 +76,8 @@ type Delivery struct {
 type Meter interface {
 	Delivered(Delivery)
 	EmptyPoll(who Caller, topic, group string)
+	// Replied counts a reply that reached its client; it is in no log.
+	Replied(who Caller, m *message.Message)
 }
 
 // Registrar tells name servers what this broker serves.
@@ -363,6 +365,7 @@ type noMeter struct{}
 
 func (noMeter) Delivered(Delivery)               {}
 func (noMeter) EmptyPoll(Caller, string, string) {}
+func (noMeter) Replied(Caller, *message.Message) {}
 
 // The prefixes of topics that belong to a group.
 const (

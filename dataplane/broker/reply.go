@@ -46,10 +46,11 @@ func (r *replies) give(namespace string, n int) {
 	}
 }
 
-// Reply hands a reply over to the client of a namespace that has sent the
-// request: one that produces there. It is stored nowhere. The error has CodeBusy
+// Reply hands a reply over to the client of the caller's namespace that has sent
+// the request: one that produces there. It is stored nowhere. The error has CodeBusy
 // when the clients of the namespace leave too many replies waiting.
-func (b *Broker) Reply(ctx context.Context, namespace, clientID string, m *message.Message) error {
+func (b *Broker) Reply(ctx context.Context, who Caller, clientID string, m *message.Message) error {
+	namespace := who.NamespaceID
 	if err := b.checkSizes(m); err != nil {
 		return err
 	}
@@ -66,6 +67,7 @@ func (b *Broker) Reply(ctx context.Context, namespace, clientID string, m *messa
 		}
 	}
 	defer b.replies.give(namespace, size)
+	m.Topic = b.cfg.Cluster + "_REPLY_TOPIC" // whatever the client calls it: usage is counted by topic
 	m.StoreTimestamp = b.now().UnixMilli()
 	addProperty(m, message.KeyPushReplyTime, strconv.FormatInt(m.StoreTimestamp, 10))
 	b.addHosts(m)
@@ -74,5 +76,6 @@ func (b *Broker) Reply(ctx context.Context, namespace, clientID string, m *messa
 	if err := c.Reply(ctx, m); err != nil {
 		return &Error{Code: CodeNotOnline, Text: "the client that waits for the reply did not take it", Err: err}
 	}
+	b.meter.Replied(who, m)
 	return nil
 }

@@ -7,10 +7,22 @@ import (
 	"github.com/sluicemq/sluice/dataplane/message"
 )
 
+// replyMeter notes the replies that are counted.
+type replyMeter struct {
+	noMeter
+	replied []string
+}
+
+func (m *replyMeter) Replied(who Caller, r *message.Message) {
+	m.replied = append(m.replied, "good of "+who.NamespaceID+" in "+r.Topic)
+}
+
 // Clients that take their replies and never answer hold a bounded part of the
 // memory that all namespaces share, and nobody else's replies.
 func TestReply_deafClientsOfOneNamespaceAreBounded(t *testing.T) {
 	e := newEnv(t)
+	use := &replyMeter{}
+	e.meter = use
 	const body = 4 << 20
 	begun := make(chan struct{}, 100)
 	deaf := &Client{ID: "deaf", Reply: func(ctx context.Context, _ *message.Message) error {
@@ -25,7 +37,7 @@ func TestReply_deafClientsOfOneNamespaceAreBounded(t *testing.T) {
 		}
 	}
 	reply := func(ctx context.Context, namespace, client string) error {
-		return e.Reply(ctx, namespace, client, &message.Message{Topic: "r", Body: make([]byte, body)})
+		return e.Reply(ctx, Caller{NamespaceID: namespace}, client, &message.Message{Topic: "r", Body: make([]byte, body)})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 100)
@@ -40,6 +52,9 @@ func TestReply_deafClientsOfOneNamespaceAreBounded(t *testing.T) {
 	}
 	if err := reply(ctx, "bbbbbbbb", "good"); err != nil {
 		t.Errorf("a reply of another namespace: %v", err)
+	}
+	if want := "good of bbbbbbbb in " + e.Config().Cluster + "_REPLY_TOPIC"; len(use.replied) != 1 || use.replied[0] != want {
+		t.Errorf("counted %q, want %q", use.replied, want)
 	}
 	cancel()
 	for range started {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -347,5 +349,23 @@ func flushed(e *timerEnv) {
 	e.st.RequestSync()
 	for e.st.Synced() < end {
 		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// A handle is the client's to write: what would be more than a key in a
+// property is refused.
+func TestRecall_handlesOfHostileClients(t *testing.T) {
+	e := newEnv(t)
+	for name, key := range map[string]string{
+		"further properties": "\x02color\x01free\x02__SLUICE\x01slk_any,r", "a separator": "a\x01b", "none": "", "too long": strings.Repeat("k", maxRecallKey+1), "a line": "a\nb",
+	} {
+		handle := base64.URLEncoding.EncodeToString([]byte("v1 orders " + e.Config().Name + " 1900000000000 " + key))
+		if r, err := e.ParseRecall(handle); CodeOf(err) != CodeBadRecall {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	handle := base64.URLEncoding.EncodeToString([]byte("v1 orders " + e.Config().Name + " 1900000000000 key with blanks"))
+	if r, err := e.ParseRecall(handle); err != nil || r.Unique != "key with blanks" {
+		t.Errorf("a good one: %+v, %v", r, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/meter"
@@ -157,10 +158,19 @@ func (b *Broker) RecallHandle(m *message.Message, topic string) string {
 	}
 	at, _ := message.GetProperty(m.Properties, message.KeyTimerDeliverMs)
 	unique, ok := message.GetProperty(m.Properties, message.KeyUniqueKey)
-	if !ok || at == "" {
+	if !ok || at == "" || !recallable(unique) {
 		return ""
 	}
 	return base64.URLEncoding.EncodeToString([]byte(strings.Join([]string{"v1", topic, b.cfg.Name, at, unique}, " ")))
+}
+
+// maxRecallKey is the longest unique key that a recall handle names, in bytes.
+const maxRecallKey = 255
+
+// recallable tells whether a unique key can stand in a handle, and so in a
+// property: a control character would end it there, and begin another one.
+func recallable(unique string) bool {
+	return unique != "" && len(unique) <= maxRecallKey && !strings.ContainsFunc(unique, unicode.IsControl)
 }
 
 // Recall is a read recall handle.
@@ -178,7 +188,7 @@ func (b *Broker) ParseRecall(handle string) (Recall, error) {
 		text, err = base64.RawURLEncoding.DecodeString(handle)
 	}
 	parts := strings.SplitN(string(text), " ", 5)
-	if err != nil || len(parts) != 5 || parts[0] != "v1" || parts[4] == "" {
+	if err != nil || len(parts) != 5 || parts[0] != "v1" || !recallable(parts[4]) {
 		return Recall{}, fail(CodeBadRecall, "the recall handle is not one that a send returned")
 	}
 	at, err := strconv.ParseInt(parts[3], 10, 64)

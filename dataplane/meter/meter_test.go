@@ -420,6 +420,18 @@ func TestDelivered_countsPerRecord(t *testing.T) {
 	}
 }
 
+// What goes straight from sender to receiver counts on both sides.
+func TestPassed_countsBothSides(t *testing.T) {
+	r := newRig(t)
+	r.Passed(Cell{NamespaceID: "nsaaaaaa", Topic: "replies"}, make([]byte, 5000), message.AppendProperty(nil, "k", "v"))
+	r.settle()
+	for name, n := range map[string]uint64{"messages_in": 1, "bytes_in": 5002, "units4k_in": 2, "messages_out": 1, "bytes_out": 5002, "units4k_out": 2, "units64k_out": 1} {
+		if got := r.total(name); got != n {
+			t.Errorf("%s = %d, want %d", name, got, n)
+		}
+	}
+}
+
 func TestCheckpoint_damage(t *testing.T) {
 	r := newRig(t)
 	r.store("nsaaaaaa%orders", "slk_1", 10)

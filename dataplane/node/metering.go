@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/meter"
 	"github.com/sluicemq/sluice/dataplane/policy"
 )
@@ -56,6 +57,16 @@ func (c *counted) EmptyPoll(who broker.Caller, topic, group string) {
 	cell := cellOf(who)
 	cell.Topic, cell.Group = bareName(topic), bareName(group)
 	c.add(who, cell, meter.EmptyPolls)
+}
+
+// Replied implements broker.Meter.
+func (c *counted) Replied(who broker.Caller, m *message.Message) {
+	if !billed(who) {
+		return
+	}
+	cell := cellOf(who)
+	cell.Topic = bareName(m.Topic)
+	c.meter.Passed(cell, m.Body, m.Properties)
 }
 
 // Call implements the Calls of both fronts.

@@ -43,7 +43,7 @@ func (p *Processor) replyMessage(r *request) (*wire.Frame, error) {
 	if err := v.TakeSend(1, len(m.Body)+len(h.Properties)); err != nil {
 		return nil, err
 	}
-	if err := p.b.Reply(r.ctx, v.NamespaceID(), client, m); err != nil {
+	if err := p.b.Reply(r.ctx, r.caller(""), client, m); err != nil {
 		return nil, err
 	}
 	key, _ := message.GetProperty(m.Properties, message.KeyUniqueKey)

@@ -32,6 +32,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicemq/sluice/dataplane/broker"
+	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/policy"
 	"github.com/sluicemq/sluice/dataplane/store"
 	"github.com/sluicemq/sluice/dataplane/vfs"
@@ -120,6 +121,7 @@ func (c *counts) Delivered(d broker.Delivery) {
 	defer c.mu.Unlock()
 	c.delivered += len(d.Records)
 }
+func (c *counts) Replied(broker.Caller, *message.Message) {}
 func (c *counts) EmptyPoll(broker.Caller, string, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -224,9 +224,9 @@ type modelMessage struct {
 // and cuts the power in random order, and compares with a map: nothing is early,
 // lost or delivered twice, and what was taken back in time never comes.
 func TestTimer_equalsAModel(t *testing.T) {
-	seeds := uint64(6)
+	seeds := uint64(4)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { timerHistory(t, seed) })

@@ -411,6 +411,19 @@ func (f *memFile) write(b []byte, off int64, now time.Time) {
 	f.mtime = now
 }
 
+// sync makes the changes since the last sync safe; a large file is not copied
+// for a small one.
+func (f *memFile) sync() {
+	for _, c := range f.changes {
+		end := c.off + int64(len(c.data))
+		if c.data == nil || end > int64(len(f.synced)) {
+			f.synced = resize(f.synced, end)
+		}
+		copy(f.synced[c.off:], c.data)
+	}
+	f.changes = nil
+}
+
 // memHandle is an open file; it keeps the content alive after a Remove.
 type memHandle struct {
 	m      *Mem
@@ -467,7 +480,7 @@ func (h *memHandle) Sync() error {
 	if err := h.check(); err != nil {
 		return err
 	}
-	h.f.synced, h.f.changes = slices.Clone(h.f.data), nil
+	h.f.sync()
 	return nil
 }
 

@@ -287,6 +287,19 @@ func TestSend_refusesDelaysThatAreNone_B048(t *testing.T) {
 	}
 }
 
+// No tenant reads or writes the topic in which messages of all tenants wait.
+func TestTimerTopic_isNobodys(t *testing.T) {
+	e := newEnv(t)
+	e.must("slk_b", wire.SendMessageV2, sendExt("orders", 0, "TIMER_DELAY_SEC", "3600"), []byte("secret"))
+	for _, topic := range []string{"rmq_sys_wheel_timer", nsA + "%rmq_sys_wheel_timer"} {
+		for code, ext := range map[int32]map[string]string{wire.PullMessage: pullExt("g", topic, 0, 0), wire.SendMessageV2: sendExt(topic, 0)} {
+			if r := e.call("slk_a", code, ext, []byte("x")); r.Code == wire.Success || strings.Contains(string(r.Body), "secret") {
+				t.Errorf("code %d to %s: %d %s", code, topic, r.Code, r.Remark)
+			}
+		}
+	}
+}
+
 // A delayed message is taken back by the handle of its send, once its topic is
 // the caller's own and its time has not come.
 func TestRecall_takesBackOwnMessages(t *testing.T) {

@@ -298,6 +298,29 @@ func TestSDK_laterComesAgain(t *testing.T) {
 	}
 }
 
+// A delay level and a time of its own, sent by the official client to a
+// consumer that waits.
+func TestSDK_delayedMessages_B055(t *testing.T) {
+	e := newEnv(t)
+	s := sdk{e, "slk_a", ""}
+	in := newInbox(t)
+	s.consumer("c", "g", "orders", "*", in.listen("c"))
+	p := s.producer("p")
+	level, timed := message1("orders", "level", ""), message1("orders", "timed", "")
+	level.WithDelayTimeLevel(1)
+	began := time.Now()
+	timed.WithProperty("TIMER_DELAY_MS", "1300")
+	for _, m := range []*primitive.Message{level, timed} {
+		if _, err := p.SendSync(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.wait("both", func() bool { return in.seen["level"] == 1 && in.seen["timed"] == 1 })
+	if took := time.Since(began); took < 1300*time.Millisecond {
+		t.Errorf("both came after %v", took)
+	}
+}
+
 func TestSDK_wrongSecretAndMissingTopic(t *testing.T) {
 	e := newEnv(t)
 	k := e.snap.Keys["slk_a"]

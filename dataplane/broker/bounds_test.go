@@ -109,6 +109,10 @@ func TestParked_oneNamespaceIsBounded(t *testing.T) {
 			_, err := e.Receive(t.Context(), Receive{Who: Caller{NamespaceID: ns}, Group: ns + "%g", Topic: ns + "%orders", Invisible: time.Minute, Wait: 15 * time.Second})
 			return err
 		}
+		large := sql(t, strings.TrimSuffix(strings.Repeat("a = 'x' OR ", 500), " OR "))
+		if _, err := e.Receive(t.Context(), Receive{Who: Caller{NamespaceID: "aaaaaaaa"}, Group: "aaaaaaaa%g", Topic: "aaaaaaaa%orders", Invisible: time.Minute, Wait: 15 * time.Second, Filter: large}); CodeOf(err) != CodeTooManyPolls {
+			t.Errorf("a receiver with a filter of %d bytes: %v", large.Bytes(), err)
+		}
 		errs := make(chan error, 11)
 		for range 10 {
 			go func() { errs <- receive("aaaaaaaa") }()

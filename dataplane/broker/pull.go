@@ -34,8 +34,8 @@ type Pull struct {
 	// Hold is how long to wait for a message when there is none; it is cut to
 	// Config.MaxHold. 0 answers at once.
 	Hold time.Duration
-	// Retained is about how many bytes of the request its front keeps until the
-	// answer.
+	// Retained is about how many bytes its front keeps until the answer: the
+	// request, and Filter unless it is one of the group's.
 	Retained int
 	// Admit, if set, is asked before messages are handed over. Another result
 	// than 0 is how long to wait before they may be.

@@ -60,7 +60,7 @@ func (b *Broker) Receive(ctx context.Context, q Receive) ([]Received, error) {
 			b.receivedBy(&q, out)
 			return out, err
 		}
-		more, err := b.receives.sleep(ctx, q.Who.NamespaceID, changed, time.Until(deadline), soonest)
+		more, err := b.receives.sleep(ctx, q.Who.NamespaceID, places(q.Filter.Bytes()), changed, time.Until(deadline), soonest)
 		rec.unwatch()
 		if err != nil || !more {
 			b.meter.EmptyPoll(q.Who, q.Topic, q.Group)
@@ -112,23 +112,24 @@ func (rec *receiver) unwatch() {
 }
 
 // sleep waits for an arrival, for a message in flight to become visible, or
-// for the end. more says that looking again makes sense.
-func (r *receives) sleep(ctx context.Context, ns string, changed <-chan struct{}, left time.Duration, soonest int64) (more bool, err error) {
+// for the end. It takes n places meanwhile. more says that looking again makes
+// sense.
+func (r *receives) sleep(ctx context.Context, ns string, n int, changed <-chan struct{}, left time.Duration, soonest int64) (more bool, err error) {
 	if left <= 0 {
 		return false, nil
 	}
 	r.mu.Lock()
-	if r.waiting >= r.b.cfg.MaxParked || r.byNS[ns] >= r.b.cfg.MaxParkedOfOne {
+	if r.waiting+n > r.b.cfg.MaxParked || r.byNS[ns]+n > r.b.cfg.MaxParkedOfOne {
 		r.mu.Unlock()
 		return false, fail(CodeTooManyPolls, "too many receivers are waiting: try again later")
 	}
-	r.waiting++
-	r.byNS[ns]++
+	r.waiting += n
+	r.byNS[ns] += n
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.waiting--
-		if r.byNS[ns]--; r.byNS[ns] <= 0 {
+		r.waiting -= n
+		if r.byNS[ns] -= n; r.byNS[ns] <= 0 {
 			delete(r.byNS, ns)
 		}
 		r.mu.Unlock()

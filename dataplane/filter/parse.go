@@ -69,7 +69,7 @@ func (p *parser) advance() (err error) {
 }
 
 // nodeBytes is about what a node takes.
-const nodeBytes = 96
+const nodeBytes = 48
 
 func (p *parser) node(n node) node {
 	p.bytes += nodeBytes

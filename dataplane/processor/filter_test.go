@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sluicemq/sluice/dataplane/broker"
 	"github.com/sluicemq/sluice/dataplane/message"
 	"github.com/sluicemq/sluice/dataplane/wire"
 )
@@ -57,6 +59,21 @@ func TestFilter_badExpressions_B026(t *testing.T) {
 		if r := e.call("slk_a", wire.PullMessage, pull, nil); r.Code != wire.PullRetryImmediately || r.Ext.Value("nextBeginOffset") != "1" {
 			t.Errorf("%s: %d %s %v", expression, r.Code, r.Remark, r.Ext)
 		}
+	}
+}
+
+// A parked pull keeps its own filter: it takes places for that, too, and without
+// them it is answered at once.
+func TestFilter_ofAParkedPullIsCounted(t *testing.T) {
+	e := newEnv(t, func(c *broker.Config) { c.MaxParkedOfOne = 20 })
+	pull := pullExt("g", "orders", 3, 0)
+	pull["expressionType"], pull["subscription"] = "SQL92", strings.TrimSuffix(strings.Repeat("a OR ", 3000), " OR ")
+	began := time.Now()
+	if r := e.call("slk_a", wire.PullMessage, pull, nil); r.Code != wire.PullNotFound {
+		t.Errorf("%d %s", r.Code, r.Remark)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("parked for %v", took)
 	}
 }
 

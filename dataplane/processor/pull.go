@@ -53,13 +53,17 @@ func (p *Processor) pull(r *request) (*wire.Frame, error) {
 			return nil, err
 		}
 	}
-	filter, err := p.filter(&h, group, topic)
+	filter, own, err := p.filter(&h, group, topic)
 	if err != nil {
 		return nil, err
 	}
+	retained := r.size()
+	if own {
+		retained += filter.Bytes()
+	}
 	q := broker.Pull{
 		Who: r.caller(topic), Group: group, Topic: topic, QueueID: h.QueueID, Offset: h.QueueOffset,
-		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v), Retained: r.size(), Refused: func() error { return p.still(r) },
+		MaxMessages: int(h.MaxMessages), MaxBytes: int(h.MaxBytes), Filter: filter, Commit: -1, Admit: admit(v), Retained: retained, Refused: func() error { return p.still(r) },
 	}
 	if h.SysFlag&wire.PullFlagCommit != 0 {
 		q.Commit = h.CommitOffset
@@ -90,19 +94,20 @@ func admit(v *policy.View) func(int) time.Duration {
 }
 
 // filter returns what the pull wants: what its own header says, or what the
-// group's members told in their heartbeats.
-func (p *Processor) filter(h *wire.PullHeader, group, topic string) (*broker.Filter, error) {
+// group's members told in their heartbeats. own says that nobody else has it.
+func (p *Processor) filter(h *wire.PullHeader, group, topic string) (f *broker.Filter, own bool, err error) {
 	if h.SysFlag&wire.PullFlagSubscription != 0 || group == "" {
-		return broker.ParseFilter(h.ExpressionType, h.Subscription)
+		f, err = broker.ParseFilter(h.ExpressionType, h.Subscription)
+		return f, true, err
 	}
 	s, ok := p.b.Subscribed(group, topic)
 	if !ok {
-		return nil, &broker.Error{Code: broker.CodeNoSubscription, Text: "no member of the group has subscribed to the topic in a heartbeat yet", Topic: topic, Group: group}
+		return nil, false, &broker.Error{Code: broker.CodeNoSubscription, Text: "no member of the group has subscribed to the topic in a heartbeat yet", Topic: topic, Group: group}
 	}
 	if s.Version < h.SubVersion {
-		return nil, &broker.Error{Code: broker.CodeOldSubscription, Text: "the subscription in the last heartbeat is older than the pull's", Topic: topic, Group: group}
+		return nil, false, &broker.Error{Code: broker.CodeOldSubscription, Text: "the subscription in the last heartbeat is older than the pull's", Topic: topic, Group: group}
 	}
-	return s.Filter, nil
+	return s.Filter, false, nil
 }
 
 // errGone ends what waits for a client that is not there any more: it would be

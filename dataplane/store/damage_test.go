@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"path"
@@ -368,5 +367,3 @@ func flipByte(disk vfs.FS, file string, at int64, mask byte) error {
 func (d *damageStore) newest() int64 {
 	return time.UnixMilli(1_700_000_000_000).Add(time.Duration(len(d.all)) * 10 * time.Second).UnixMilli()
 }
-
-func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1131,6 +1131,34 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/tail (the `TailMessages` operationId).
 	TailMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *TailMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTransactions List transactions that have not ended
+	//
+	// Half messages that wait for their producer to commit or roll back, and those that were given up because nobody answered its checks. The oldest first. A half message is listed within a second. With a filter a page may be short or empty and still have a next one. Bodies are not shown.
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/transactions (the `ListTransactions` operationId).
+	ListTransactions(ctx context.Context, ns NamespaceParam, params *ListTransactionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckTransaction Ask the producer of a transaction again
+	//
+	// From the beginning, as if it had just been sent; also about one that was given up.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/check (the `CheckTransaction` operationId).
+	CheckTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CheckTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CommitTransaction Deliver the message of a transaction
+	//
+	// For good: what was rolled back is refused. The same twice is once.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/commit (the `CommitTransaction` operationId).
+	CommitTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CommitTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackTransaction Drop the message of a transaction
+	//
+	// For good: what was committed is refused. The same twice is once.
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback (the `RollbackTransaction` operationId).
+	RollbackTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *RollbackTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPlans Plans on offer
 	//
 	// Corresponds with GET /v1/plans (the `ListPlans` operationId).
@@ -3862,6 +3890,74 @@ func (c *Client) SendMessage(ctx context.Context, ns NamespaceParam, topic Topic
 // Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/tail (the `TailMessages` operationId).
 func (c *Client) TailMessages(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *TailMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTailMessagesRequest(c.Server, ns, topic, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTransactions List transactions that have not ended
+//
+// Half messages that wait for their producer to commit or roll back, and those that were given up because nobody answered its checks. The oldest first. A half message is listed within a second. With a filter a page may be short or empty and still have a next one. Bodies are not shown.
+//
+// Corresponds with GET /v1/namespaces/{ns}/transactions (the `ListTransactions` operationId).
+func (c *Client) ListTransactions(ctx context.Context, ns NamespaceParam, params *ListTransactionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTransactionsRequest(c.Server, ns, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckTransaction Ask the producer of a transaction again
+//
+// From the beginning, as if it had just been sent; also about one that was given up.
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/check (the `CheckTransaction` operationId).
+func (c *Client) CheckTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CheckTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckTransactionRequest(c.Server, ns, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CommitTransaction Deliver the message of a transaction
+//
+// For good: what was rolled back is refused. The same twice is once.
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/commit (the `CommitTransaction` operationId).
+func (c *Client) CommitTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CommitTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCommitTransactionRequest(c.Server, ns, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackTransaction Drop the message of a transaction
+//
+// For good: what was committed is refused. The same twice is once.
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback (the `RollbackTransaction` operationId).
+func (c *Client) RollbackTransaction(ctx context.Context, ns NamespaceParam, id TransactionParam, params *RollbackTransactionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackTransactionRequest(c.Server, ns, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -11218,6 +11314,352 @@ func NewTailMessagesRequest(server string, ns NamespaceParam, topic ReadableTopi
 	return req, nil
 }
 
+// NewListTransactionsRequest constructs an http.Request for the ListTransactions method
+func NewListTransactionsRequest(server string, ns NamespaceParam, params *ListTransactionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/transactions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Topic != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "topic", *params.Topic, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckTransactionRequest constructs an http.Request for the CheckTransaction method
+func NewCheckTransactionRequest(server string, ns NamespaceParam, id TransactionParam, params *CheckTransactionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/transactions/%s/actions/check", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCommitTransactionRequest constructs an http.Request for the CommitTransaction method
+func NewCommitTransactionRequest(server string, ns NamespaceParam, id TransactionParam, params *CommitTransactionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/transactions/%s/actions/commit", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRollbackTransactionRequest constructs an http.Request for the RollbackTransaction method
+func NewRollbackTransactionRequest(server string, ns NamespaceParam, id TransactionParam, params *RollbackTransactionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "ns", ns, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/namespaces/%s/transactions/%s/actions/rollback", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListPlansRequest constructs an http.Request for the ListPlans method
 func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request, error) {
 	var err error
@@ -14811,6 +15253,42 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/namespaces/{ns}/topics/{topic}/tail (the `TailMessages` operationId).
 	TailMessagesWithResponse(ctx context.Context, ns NamespaceParam, topic ReadableTopicParam, params *TailMessagesParams, reqEditors ...RequestEditorFn) (*TailMessagesResponse, error)
+
+	// ListTransactionsWithResponse List transactions that have not ended
+	//
+	// Half messages that wait for their producer to commit or roll back, and those that were given up because nobody answered its checks. The oldest first. A half message is listed within a second. With a filter a page may be short or empty and still have a next one. Bodies are not shown.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/namespaces/{ns}/transactions (the `ListTransactions` operationId).
+	ListTransactionsWithResponse(ctx context.Context, ns NamespaceParam, params *ListTransactionsParams, reqEditors ...RequestEditorFn) (*ListTransactionsResponse, error)
+
+	// CheckTransactionWithResponse Ask the producer of a transaction again
+	//
+	// From the beginning, as if it had just been sent; also about one that was given up.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/check (the `CheckTransaction` operationId).
+	CheckTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CheckTransactionParams, reqEditors ...RequestEditorFn) (*CheckTransactionResponse, error)
+
+	// CommitTransactionWithResponse Deliver the message of a transaction
+	//
+	// For good: what was rolled back is refused. The same twice is once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/commit (the `CommitTransaction` operationId).
+	CommitTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CommitTransactionParams, reqEditors ...RequestEditorFn) (*CommitTransactionResponse, error)
+
+	// RollbackTransactionWithResponse Drop the message of a transaction
+	//
+	// For good: what was committed is refused. The same twice is once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback (the `RollbackTransaction` operationId).
+	RollbackTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *RollbackTransactionParams, reqEditors ...RequestEditorFn) (*RollbackTransactionResponse, error)
 
 	// ListPlansWithResponse Plans on offer
 	//
@@ -19873,6 +20351,198 @@ func (r TailMessagesResponse) ContentType() string {
 	return ""
 }
 
+type ListTransactionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransactionList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTransactionsResponse) GetJSON200() *TransactionList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListTransactionsResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTransactionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTransactionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTransactionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTransactionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CheckTransactionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransactionSettled
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckTransactionResponse) GetJSON200() *TransactionSettled {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CheckTransactionResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckTransactionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckTransactionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckTransactionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckTransactionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CommitTransactionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransactionSettled
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CommitTransactionResponse) GetJSON200() *TransactionSettled {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CommitTransactionResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CommitTransactionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CommitTransactionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CommitTransactionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CommitTransactionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RollbackTransactionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TransactionSettled
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackTransactionResponse) GetJSON200() *TransactionSettled {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RollbackTransactionResponse) GetApplicationproblemJSONDefault() *Failure {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackTransactionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackTransactionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackTransactionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackTransactionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListPlansResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -23490,6 +24160,66 @@ func (c *ClientWithResponses) TailMessagesWithResponse(ctx context.Context, ns N
 		return nil, err
 	}
 	return ParseTailMessagesResponse(rsp)
+}
+
+// ListTransactionsWithResponse List transactions that have not ended
+//
+// Half messages that wait for their producer to commit or roll back, and those that were given up because nobody answered its checks. The oldest first. A half message is listed within a second. With a filter a page may be short or empty and still have a next one. Bodies are not shown.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/namespaces/{ns}/transactions (the `ListTransactions` operationId).
+func (c *ClientWithResponses) ListTransactionsWithResponse(ctx context.Context, ns NamespaceParam, params *ListTransactionsParams, reqEditors ...RequestEditorFn) (*ListTransactionsResponse, error) {
+	rsp, err := c.ListTransactions(ctx, ns, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTransactionsResponse(rsp)
+}
+
+// CheckTransactionWithResponse Ask the producer of a transaction again
+//
+// From the beginning, as if it had just been sent; also about one that was given up.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/check (the `CheckTransaction` operationId).
+func (c *ClientWithResponses) CheckTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CheckTransactionParams, reqEditors ...RequestEditorFn) (*CheckTransactionResponse, error) {
+	rsp, err := c.CheckTransaction(ctx, ns, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckTransactionResponse(rsp)
+}
+
+// CommitTransactionWithResponse Deliver the message of a transaction
+//
+// For good: what was rolled back is refused. The same twice is once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/commit (the `CommitTransaction` operationId).
+func (c *ClientWithResponses) CommitTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *CommitTransactionParams, reqEditors ...RequestEditorFn) (*CommitTransactionResponse, error) {
+	rsp, err := c.CommitTransaction(ctx, ns, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCommitTransactionResponse(rsp)
+}
+
+// RollbackTransactionWithResponse Drop the message of a transaction
+//
+// For good: what was committed is refused. The same twice is once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback (the `RollbackTransaction` operationId).
+func (c *ClientWithResponses) RollbackTransactionWithResponse(ctx context.Context, ns NamespaceParam, id TransactionParam, params *RollbackTransactionParams, reqEditors ...RequestEditorFn) (*RollbackTransactionResponse, error) {
+	rsp, err := c.RollbackTransaction(ctx, ns, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackTransactionResponse(rsp)
 }
 
 // ListPlansWithResponse Plans on offer
@@ -27658,6 +28388,138 @@ func ParseTailMessagesResponse(rsp *http.Response) (*TailMessagesResponse, error
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTransactionsResponse parses an HTTP response from a ListTransactionsWithResponse call
+func ParseListTransactionsResponse(rsp *http.Response) (*ListTransactionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTransactionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransactionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckTransactionResponse parses an HTTP response from a CheckTransactionWithResponse call
+func ParseCheckTransactionResponse(rsp *http.Response) (*CheckTransactionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckTransactionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransactionSettled
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCommitTransactionResponse parses an HTTP response from a CommitTransactionWithResponse call
+func ParseCommitTransactionResponse(rsp *http.Response) (*CommitTransactionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CommitTransactionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransactionSettled
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRollbackTransactionResponse parses an HTTP response from a RollbackTransactionWithResponse call
+func ParseRollbackTransactionResponse(rsp *http.Response) (*RollbackTransactionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackTransactionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TransactionSettled
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Failure
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

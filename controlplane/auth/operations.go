@@ -160,6 +160,11 @@ var operations = []Operation{
 	{ID: "getGroupLag", Permission: "group:read"},
 	{ID: "resetGroupOffset", Permission: "group:write"},
 
+	{ID: "listTransactions", Permission: "topic:read"},
+	{ID: "commitTransaction", Permission: "message:write"},
+	{ID: "rollbackTransaction", Permission: "message:write"},
+	{ID: "checkTransaction", Permission: "message:write"},
+
 	{ID: "listTenantQuotas", Permission: "quota:read"},
 	{ID: "listNamespaceQuotas", Permission: "quota:read"},
 

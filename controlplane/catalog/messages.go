@@ -35,6 +35,70 @@ type Messages interface {
 	// errs.Invalid with its field, before anything has moved; after another error
 	// some brokers may have moved, and the same reset may be tried again.
 	ResetOffsets(ctx context.Context, r OffsetReset) ([]QueueReset, error)
+	// Transactions lists half messages that have not ended, the oldest of each
+	// broker first. A page may be short or empty and still have a next one.
+	Transactions(ctx context.Context, q TransactionQuery) (TransactionPage, error)
+	// Settle ends a half message of a namespace or lets its producer be asked
+	// again, and returns its topic. With DryRun it only looks. The error is
+	// errs.NotFound when there is none of this id, and errs.Conflict when it has
+	// ended the other way.
+	Settle(ctx context.Context, s Settlement) (topic string, err error)
+}
+
+// TransactionQuery selects half messages.
+type TransactionQuery struct {
+	NamespaceID tenant.ID
+	Topic       string // "": all
+	State       TransactionState
+	Limit       int
+	Cursor      string // Next of the page before
+}
+
+// TransactionState is how far a half message is; "" stands for any.
+type TransactionState string
+
+// The states.
+const (
+	TransactionOpen    TransactionState = "open"
+	TransactionGivenUp TransactionState = "given_up" // nobody is asked any more
+)
+
+// Transaction is a half message that has not ended.
+type Transaction struct {
+	ID          string // [A-Za-z0-9_-]*, made of its place
+	Topic       string
+	Group       string // of its producer
+	MessageID   string
+	State       TransactionState
+	Checks      int
+	Bytes       int // of the body
+	Broker      string
+	StoredAt    time.Time
+	NextCheckAt *time.Time // nil: none
+}
+
+// TransactionPage is a page of half messages.
+type TransactionPage struct {
+	Transactions []Transaction
+	Next         string // empty: no more
+}
+
+// SettleAction is what becomes of a half message.
+type SettleAction string
+
+// The actions.
+const (
+	SettleCommit   SettleAction = "commit"
+	SettleRollback SettleAction = "rollback"
+	SettleCheck    SettleAction = "check" // its producer is asked from the beginning again
+)
+
+// Settlement decides about a half message.
+type Settlement struct {
+	NamespaceID tenant.ID
+	ID          string // of a Transaction
+	Action      SettleAction
+	DryRun      bool
 }
 
 // OffsetReset says where a group goes on in a topic.

@@ -75,7 +75,7 @@ func TestErrorPages_everyCodeResolves(t *testing.T) {
 		codes[string(code)] = true
 	}
 	reason := regexp.MustCompile(`(?:WithReason\(|conflict\(|forbidden\(|unauthenticated\(|idemProblem\([^,]+, )"([a-z_]+)"`)
-	for _, dir := range []string{".", "../auth", "../catalog", "../controldb", "../federation", "../oidc", "../mail", "../../tenant", "../../tenant/tenantdb"} {
+	for _, dir := range []string{".", "../auth", "../catalog", "../controldb", "../federation", "../oidc", "../mail", "../messages", "../../tenant", "../../tenant/tenantdb"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		check(t, err)
 		for _, f := range files {

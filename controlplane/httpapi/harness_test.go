@@ -31,6 +31,7 @@ import (
 	"github.com/sluicemq/sluice/controlplane/fleet"
 	"github.com/sluicemq/sluice/controlplane/mail"
 	"github.com/sluicemq/sluice/controlplane/oidc"
+	"github.com/sluicemq/sluice/internal/errs"
 	"github.com/sluicemq/sluice/internal/sqldb"
 	"github.com/sluicemq/sluice/internal/sqldb/dbtest"
 	"github.com/sluicemq/sluice/tenant"
@@ -101,11 +102,12 @@ func (f *readyFleet) WaitReady(ctx context.Context, kind catalog.Kind, id tenant
 
 // memoryMessages keeps messages in memory.
 type memoryMessages struct {
-	mu     sync.Mutex
-	now    func() time.Time
-	stored map[string][]catalog.StoredMessage // guarded by mu
-	tails  []chan catalog.StoredMessage       // guarded by mu
-	resets []catalog.OffsetReset              // guarded by mu; those that were done
+	mu      sync.Mutex
+	now     func() time.Time
+	stored  map[string][]catalog.StoredMessage // guarded by mu
+	tails   []chan catalog.StoredMessage       // guarded by mu
+	settled []catalog.Settlement               // guarded by mu
+	resets  []catalog.OffsetReset              // guarded by mu; those that were done
 }
 
 func (m *memoryMessages) Send(_ context.Context, o catalog.Outgoing) (catalog.Sent, error) {
@@ -180,6 +182,29 @@ func (m *memoryMessages) ResetOffsets(_ context.Context, r catalog.OffsetReset) 
 		m.resets = append(m.resets, r)
 	}
 	return []catalog.QueueReset{q}, nil
+}
+
+// theTransaction is the only one there is, in every namespace.
+const theTransaction = "YnJva2VyLWEvMC8w"
+
+func (m *memoryMessages) Transactions(_ context.Context, q catalog.TransactionQuery) (catalog.TransactionPage, error) {
+	t := catalog.Transaction{ID: theTransaction, Topic: "hello", Group: "p", State: catalog.TransactionOpen, Checks: 2, Broker: "broker-a", StoredAt: time.Unix(1788249600, 0)}
+	if q.Topic != "" && q.Topic != t.Topic || q.State == catalog.TransactionGivenUp {
+		return catalog.TransactionPage{}, nil
+	}
+	return catalog.TransactionPage{Transactions: []catalog.Transaction{t}, Next: "0.1"}, nil
+}
+
+func (m *memoryMessages) Settle(_ context.Context, s catalog.Settlement) (string, error) {
+	if s.ID != theTransaction {
+		return "", errs.E(errs.NotFound, "there is no such transaction")
+	}
+	if !s.DryRun {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.settled = append(m.settled, s)
+	}
+	return "hello", nil
 }
 
 // quick is a password cost for tests.

@@ -61,7 +61,7 @@ func TestLookups_areShort(t *testing.T) {
 			lookups = append(lookups, op.id)
 		}
 	}
-	for _, id := range []string{"tailMessages", "getUsageCsv", "getJwks", "listMessages", "getGroupLag", "createTopic"} {
+	for _, id := range []string{"tailMessages", "getUsageCsv", "getJwks", "listMessages", "getGroupLag", "listTransactions", "createTopic"} {
 		if slices.Contains(lookups, id) {
 			t.Errorf("%s waits for a turn", id)
 		}

@@ -36,7 +36,7 @@ type operation struct {
 }
 
 // asksBrokers are reads of more than the database.
-var asksBrokers = map[string]bool{"listMessages": true, "getGroupLag": true}
+var asksBrokers = map[string]bool{"listMessages": true, "getGroupLag": true, "listTransactions": true}
 
 // ginPath writes a path of the contract as gin does.
 func ginPath(path string) string {

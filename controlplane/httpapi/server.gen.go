@@ -305,6 +305,18 @@ type ServerInterface interface {
 	// TailMessages Watch messages as they arrive
 	// (GET /v1/namespaces/{ns}/topics/{topic}/tail)
 	TailMessages(c *gin.Context, ns NamespaceParam, topic ReadableTopicParam, params TailMessagesParams)
+	// ListTransactions List transactions that have not ended
+	// (GET /v1/namespaces/{ns}/transactions)
+	ListTransactions(c *gin.Context, ns NamespaceParam, params ListTransactionsParams)
+	// CheckTransaction Ask the producer of a transaction again
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/check)
+	CheckTransaction(c *gin.Context, ns NamespaceParam, id TransactionParam, params CheckTransactionParams)
+	// CommitTransaction Deliver the message of a transaction
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/commit)
+	CommitTransaction(c *gin.Context, ns NamespaceParam, id TransactionParam, params CommitTransactionParams)
+	// RollbackTransaction Drop the message of a transaction
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback)
+	RollbackTransaction(c *gin.Context, ns NamespaceParam, id TransactionParam, params RollbackTransactionParams)
 	// ListPlans Plans on offer
 	// (GET /v1/plans)
 	ListPlans(c *gin.Context, params ListPlansParams)
@@ -5022,6 +5034,264 @@ func (siw *ServerInterfaceWrapper) TailMessages(c *gin.Context) {
 	siw.Handler.TailMessages(c, ns, topic, params)
 }
 
+// ListTransactions operation middleware
+func (siw *ServerInterfaceWrapper) ListTransactions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTransactionsParams
+
+	// ------------- Optional query parameter "topic" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "topic", c.Request.URL.Query(), &params.Topic, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter topic: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", c.Request.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter state: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_size", c.Request.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_size: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "page_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page_token", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter page_token: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListTransactions(c, ns, params)
+}
+
+// CheckTransaction operation middleware
+func (siw *ServerInterfaceWrapper) CheckTransaction(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id TransactionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CheckTransactionParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CheckTransaction(c, ns, id, params)
+}
+
+// CommitTransaction operation middleware
+func (siw *ServerInterfaceWrapper) CommitTransaction(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id TransactionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CommitTransactionParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CommitTransaction(c, ns, id, params)
+}
+
+// RollbackTransaction operation middleware
+func (siw *ServerInterfaceWrapper) RollbackTransaction(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "ns" -------------
+	var ns NamespaceParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "ns", c.Param("ns"), &ns, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ns: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id TransactionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RollbackTransactionParams
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", c.Request.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter dry_run: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyParam
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RollbackTransaction(c, ns, id, params)
+}
+
 // ListPlans operation middleware
 func (siw *ServerInterfaceWrapper) ListPlans(c *gin.Context) {
 
@@ -6650,6 +6920,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/topics/:topic/messages", wrapper.ListMessages)
 	router.POST(options.BaseURL+"/v1/namespaces/:ns/topics/:topic/messages", wrapper.SendMessage)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/topics/:topic/tail", wrapper.TailMessages)
+	router.GET(options.BaseURL+"/v1/namespaces/:ns/transactions", wrapper.ListTransactions)
+	router.POST(options.BaseURL+"/v1/namespaces/:ns/transactions/:id/actions/commit", wrapper.CommitTransaction)
+	router.POST(options.BaseURL+"/v1/namespaces/:ns/transactions/:id/actions/rollback", wrapper.RollbackTransaction)
+	router.POST(options.BaseURL+"/v1/namespaces/:ns/transactions/:id/actions/check", wrapper.CheckTransaction)
 	router.GET(options.BaseURL+"/v1/namespaces/:ns/groups", wrapper.ListGroups)
 	router.POST(options.BaseURL+"/v1/namespaces/:ns/groups", wrapper.CreateGroup)
 	router.DELETE(options.BaseURL+"/v1/namespaces/:ns/groups/:group", wrapper.DeleteGroup)
@@ -10877,6 +11151,169 @@ func (response TailMessagesdefaultApplicationProblemPlusJSONResponse) VisitTailM
 	return err
 }
 
+type ListTransactionsRequestObject struct {
+	Ns     NamespaceParam `json:"ns"`
+	Params ListTransactionsParams
+}
+
+type ListTransactionsResponseObject interface {
+	VisitListTransactionsResponse(w http.ResponseWriter) error
+}
+
+type ListTransactions200JSONResponse TransactionList
+
+func (response ListTransactions200JSONResponse) VisitListTransactionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTransactionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTransactionsdefaultApplicationProblemPlusJSONResponse) VisitListTransactionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckTransactionRequestObject struct {
+	Ns     NamespaceParam   `json:"ns"`
+	Id     TransactionParam `json:"id"`
+	Params CheckTransactionParams
+}
+
+type CheckTransactionResponseObject interface {
+	VisitCheckTransactionResponse(w http.ResponseWriter) error
+}
+
+type CheckTransaction200JSONResponse TransactionSettled
+
+func (response CheckTransaction200JSONResponse) VisitCheckTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckTransactiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CheckTransactiondefaultApplicationProblemPlusJSONResponse) VisitCheckTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CommitTransactionRequestObject struct {
+	Ns     NamespaceParam   `json:"ns"`
+	Id     TransactionParam `json:"id"`
+	Params CommitTransactionParams
+}
+
+type CommitTransactionResponseObject interface {
+	VisitCommitTransactionResponse(w http.ResponseWriter) error
+}
+
+type CommitTransaction200JSONResponse TransactionSettled
+
+func (response CommitTransaction200JSONResponse) VisitCommitTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CommitTransactiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CommitTransactiondefaultApplicationProblemPlusJSONResponse) VisitCommitTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollbackTransactionRequestObject struct {
+	Ns     NamespaceParam   `json:"ns"`
+	Id     TransactionParam `json:"id"`
+	Params RollbackTransactionParams
+}
+
+type RollbackTransactionResponseObject interface {
+	VisitRollbackTransactionResponse(w http.ResponseWriter) error
+}
+
+type RollbackTransaction200JSONResponse TransactionSettled
+
+func (response RollbackTransaction200JSONResponse) VisitRollbackTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollbackTransactiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RollbackTransactiondefaultApplicationProblemPlusJSONResponse) VisitRollbackTransactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPlansRequestObject struct {
 	Params ListPlansParams
 }
@@ -12588,6 +13025,18 @@ type StrictServerInterface interface {
 	// TailMessages Watch messages as they arrive
 	// (GET /v1/namespaces/{ns}/topics/{topic}/tail)
 	TailMessages(ctx context.Context, request TailMessagesRequestObject) (TailMessagesResponseObject, error)
+	// ListTransactions List transactions that have not ended
+	// (GET /v1/namespaces/{ns}/transactions)
+	ListTransactions(ctx context.Context, request ListTransactionsRequestObject) (ListTransactionsResponseObject, error)
+	// CheckTransaction Ask the producer of a transaction again
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/check)
+	CheckTransaction(ctx context.Context, request CheckTransactionRequestObject) (CheckTransactionResponseObject, error)
+	// CommitTransaction Deliver the message of a transaction
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/commit)
+	CommitTransaction(ctx context.Context, request CommitTransactionRequestObject) (CommitTransactionResponseObject, error)
+	// RollbackTransaction Drop the message of a transaction
+	// (POST /v1/namespaces/{ns}/transactions/{id}/actions/rollback)
+	RollbackTransaction(ctx context.Context, request RollbackTransactionRequestObject) (RollbackTransactionResponseObject, error)
 	// ListPlans Plans on offer
 	// (GET /v1/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
@@ -16080,6 +16529,117 @@ func (sh *strictHandler) TailMessages(ctx *gin.Context, ns NamespaceParam, topic
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(TailMessagesResponseObject); ok {
 		if err := validResponse.VisitTailMessagesResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTransactions operation middleware
+func (sh *strictHandler) ListTransactions(ctx *gin.Context, ns NamespaceParam, params ListTransactionsParams) {
+	var request ListTransactionsRequestObject
+
+	request.Ns = ns
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTransactions(ctx, request.(ListTransactionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTransactions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListTransactionsResponseObject); ok {
+		if err := validResponse.VisitListTransactionsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CheckTransaction operation middleware
+func (sh *strictHandler) CheckTransaction(ctx *gin.Context, ns NamespaceParam, id TransactionParam, params CheckTransactionParams) {
+	var request CheckTransactionRequestObject
+
+	request.Ns = ns
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckTransaction(ctx, request.(CheckTransactionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckTransaction")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CheckTransactionResponseObject); ok {
+		if err := validResponse.VisitCheckTransactionResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CommitTransaction operation middleware
+func (sh *strictHandler) CommitTransaction(ctx *gin.Context, ns NamespaceParam, id TransactionParam, params CommitTransactionParams) {
+	var request CommitTransactionRequestObject
+
+	request.Ns = ns
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CommitTransaction(ctx, request.(CommitTransactionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CommitTransaction")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CommitTransactionResponseObject); ok {
+		if err := validResponse.VisitCommitTransactionResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RollbackTransaction operation middleware
+func (sh *strictHandler) RollbackTransaction(ctx *gin.Context, ns NamespaceParam, id TransactionParam, params RollbackTransactionParams) {
+	var request RollbackTransactionRequestObject
+
+	request.Ns = ns
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RollbackTransaction(ctx, request.(RollbackTransactionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RollbackTransaction")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RollbackTransactionResponseObject); ok {
+		if err := validResponse.VisitRollbackTransactionResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -168,3 +168,28 @@ func (n Node) ResetOffsets(ctx context.Context, group, topic string, queueID int
 	err := n.callJSON(ctx, wire.InvokeBrokerToResetOffset, ext, nil, &out)
 	return out, err
 }
+
+// ListTransactions returns the half messages of a namespace that have not
+// ended, at most limit of the half offsets from from on; topic, if not "", is
+// physical and selects.
+func (n Node) ListTransactions(ctx context.Context, namespace, topic string, from int64, limit int) (wire.TransactionList, error) {
+	ext := map[string]string{"namespace": namespace, "from": strconv.FormatInt(from, 10), "limit": strconv.Itoa(limit)}
+	if topic != "" {
+		ext["topic"] = topic
+	}
+	var out wire.TransactionList
+	err := n.callJSON(ctx, wire.ListTransactions, ext, nil, &out)
+	return out, err
+}
+
+// SettleTransaction does one of wire.Settle… to a half message of a namespace
+// and returns one of wire.Settled… with the message's topic, "" when unknown.
+func (n Node) SettleTransaction(ctx context.Context, namespace string, halfOffset, physicalOffset int64, how string) (outcome, topic string, err error) {
+	resp, err := n.Call(ctx, wire.SettleTransaction, map[string]string{
+		"namespace": namespace, "how": how, "halfOffset": strconv.FormatInt(halfOffset, 10), "physicalOffset": strconv.FormatInt(physicalOffset, 10),
+	}, nil)
+	if err != nil {
+		return "", "", err
+	}
+	return resp.Ext.Value("outcome"), resp.Ext.Value("topic"), nil
+}

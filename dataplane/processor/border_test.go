@@ -74,7 +74,7 @@ func TestEveryCode_foreignNamesGainNothing(t *testing.T) {
 		[]byte(`{"clientId":"x","group":"` + nsB + `%g","subscriptionData":{"topic":"` + nsB + `%orders","subString":"*"}}`),
 		[]byte(`{"groupName":"` + nsB + `%g","retryMaxTimes":0}`),
 	}
-	codes := []int32{1500, 30001, 30002, 30010, 30011, 30012}
+	codes := []int32{1500, 30001, 30002, 30010, 30011, 30012, 30020, 30021}
 	for c := range int32(1000) {
 		codes = append(codes, c)
 	}

@@ -164,6 +164,9 @@ func New(deps Deps) *Processor {
 		wire.PullUsage:       {serve: p.pullUsage, system: true},
 		wire.AckUsage:        {serve: p.ackUsage, system: true},
 		wire.PullDenials:     {serve: p.pullDenials, system: true},
+
+		wire.ListTransactions:  {serve: p.listTransactions, system: true},
+		wire.SettleTransaction: {serve: p.settleTransaction, system: true},
 	}
 	p.policy.OnChange(func() {
 		select {

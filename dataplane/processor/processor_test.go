@@ -377,7 +377,7 @@ func TestBrokerConfig_refused(t *testing.T) {
 		}
 	}
 	for _, code := range []int32{wire.GetBrokerConfig, wire.GetBrokerRuntimeInfo, wire.GetAllConsumerOffset, wire.UpdateAndCreateTopic, wire.DeleteTopicInBroker,
-		wire.UpdateAndCreateGroup, wire.DeleteGroup, wire.ApplyPolicy, wire.GetPolicyStatus, wire.PullUsage, wire.AckUsage, wire.PullDenials} {
+		wire.UpdateAndCreateGroup, wire.DeleteGroup, wire.ApplyPolicy, wire.GetPolicyStatus, wire.PullUsage, wire.AckUsage, wire.PullDenials, wire.ListTransactions, wire.SettleTransaction} {
 		if r := e.call("slk_a", code, nil, nil); r.Code != wire.NoPermission || len(r.Body) > 0 {
 			t.Errorf("code %d by a tenant: %d %s", code, r.Code, r.Remark)
 		}

@@ -346,6 +346,43 @@ type ResetQueue struct {
 	Max        int64  `json:"max"`
 }
 
+// What SettleTransaction is asked for.
+const (
+	SettleLook     = "look" // whether it is there, ended or not
+	SettleCommit   = "commit"
+	SettleRollback = "rollback"
+	SettleCheck    = "check" // ask the producer from the beginning again
+)
+
+// What SettleTransaction answers.
+const (
+	SettledDone    = "done"    // also when it had ended so before
+	SettledUnknown = "unknown" // no half message of the namespace is there
+	SettledEnded   = "ended"   // the other way, or for a check: any way
+)
+
+// Transaction is a half message that has not ended, in Sluice's own answer of
+// ListTransactions. Names are physical, times in ms.
+type Transaction struct {
+	HalfOffset     int64  `json:"halfOffset"`     // in the topic of half messages
+	PhysicalOffset int64  `json:"physicalOffset"` // in the commit log
+	Topic          string `json:"topic"`
+	Group          string `json:"group"`
+	UniqueKey      string `json:"uniqueKey"`
+	Stored         int64  `json:"stored"`
+	NextCheck      int64  `json:"nextCheck"` // 0: none
+	Checks         int    `json:"checks"`
+	GivenUp        bool   `json:"givenUp"`
+	Bytes          int    `json:"bytes"` // of the body
+}
+
+// TransactionList is a page of them in the order of half offsets.
+type TransactionList struct {
+	BrokerName   string        `json:"brokerName"`
+	Transactions []Transaction `json:"transactions"`
+	Next         int64         `json:"next"` // half offset to go on at; -1 at the end
+}
+
 // OffsetProgress is one queue in ConsumeStats.
 type OffsetProgress struct {
 	BrokerOffset   int64 `json:"brokerOffset"`

@@ -97,6 +97,9 @@ const (
 	PullUsage       int32 = 30010
 	AckUsage        int32 = 30011
 	PullDenials     int32 = 30012 // ext field "ack": id of the report that is stored
+
+	ListTransactions  int32 = 30020 // ext fields "namespace", "topic", "from", "limit"; answers a TransactionList
+	SettleTransaction int32 = 30021 // see package mqclient
 )
 
 // Response codes.

@@ -232,7 +232,7 @@ var tenantCodesOfNames = map[string]remotingOp{
 // What only Sluice itself may ask, and what nobody can.
 var (
 	systemCodes = words(`UpdateAndCreateTopic DeleteTopicInBroker UpdateAndCreateGroup DeleteGroup GetBrokerConfig GetBrokerRuntimeInfo UpdateBrokerConfig
-		GetAllConsumerOffset GetAllDelayOffset GetTimerMetrics ApplyPolicy GetPolicyStatus PullUsage AckUsage PullDenials`)
+		GetAllConsumerOffset GetAllDelayOffset GetTimerMetrics ApplyPolicy GetPolicyStatus PullUsage AckUsage PullDenials ListTransactions SettleTransaction`)
 	systemCodesOfNames = words(`GetBrokerClusterInfo RegisterBroker UnregisterBroker BrokerHeartbeat QueryDataVersion GetBrokerMemberGroup DeleteTopicInNamesrv PullDenials
 		ApplyPolicy GetPolicyStatus PutKVConfig GetKVConfig DeleteKVConfig GetKVListByNamespace UpdateNamesrvConfig GetNamesrvConfig WipeWritePermOfBroker
 		AddWritePermOfBroker RegisterTopicInNamesrv`)

@@ -36,6 +36,8 @@ func (a *API) routes() *http.ServeMux {
 	m.HandleFunc("DELETE /v1/namespaces/{ns}/groups/{group}", a.deleteGroup)
 	m.HandleFunc("GET /v1/namespaces/{ns}/groups/{group}/lag", a.lag)
 	m.HandleFunc("POST /v1/namespaces/{ns}/groups/{group}/actions/reset-offset", a.resetOffset)
+	m.HandleFunc("GET /v1/namespaces/{ns}/transactions", a.listTransactions)
+	m.HandleFunc("POST /v1/namespaces/{ns}/transactions/{id}/actions/{action}", a.settleTransaction)
 
 	m.HandleFunc("GET /v1/api-keys", a.listKeys)
 	m.HandleFunc("POST /v1/api-keys", a.createKey)

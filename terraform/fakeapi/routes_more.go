@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,6 +148,41 @@ func (a *API) resetOffset(w http.ResponseWriter, r *http.Request) {
 		out.Queues = append(out.Queues, api.QueueReset{Broker: "broker-a", Queue: 1, FromOffset: "-1", ToOffset: "0", Redelivered: "0", Skipped: "0"})
 	}
 	answer(w, http.StatusOK, out, 0)
+}
+
+// transactions are two of topic hello, one of them given up.
+func (a *API) transactions(ns string) []api.Transaction {
+	next, stored := api.NewTimestamp(a.clock.Add(30*time.Second)), api.NewTimestamp(a.clock)
+	id := "7F00000100002A9F0000000000000000"
+	return []api.Transaction{
+		{Id: "txn_YnJva2VyLWEvMC8w", NamespaceId: ns, Topic: "hello", ProducerGroup: "checkout", MessageId: &id, State: api.Open, Checks: 2, SizeBytes: 120, Broker: "broker-a", StoredAt: stored, NextCheckAt: &next},
+		{Id: "txn_YnJva2VyLWEvMS85", NamespaceId: ns, Topic: "hello", ProducerGroup: "checkout", State: api.GivenUp, Checks: 15, SizeBytes: 7, Broker: "broker-a", StoredAt: stored},
+	}
+}
+
+func (a *API) listTransactions(w http.ResponseWriter, r *http.Request) {
+	if !a.hasNamespace(w, r) {
+		return
+	}
+	q := r.URL.Query()
+	all := slices.DeleteFunc(a.transactions(r.PathValue("ns")), func(t api.Transaction) bool {
+		return q.Get("topic") != "" && q.Get("topic") != t.Topic || q.Get("state") != "" && q.Get("state") != string(t.State)
+	})
+	items, next := page(a, r, all)
+	answer(w, http.StatusOK, api.TransactionList{Items: items, NextPageToken: next}, 0)
+}
+
+func (a *API) settleTransaction(w http.ResponseWriter, r *http.Request) {
+	if !a.hasNamespace(w, r) {
+		return
+	}
+	for _, t := range a.transactions(r.PathValue("ns")) {
+		if t.Id == r.PathValue("id") {
+			answer(w, http.StatusOK, api.TransactionSettled{Id: t.Id, NamespaceId: t.NamespaceId, Topic: t.Topic, Action: api.TransactionSettledAction(r.PathValue("action"))}, 0)
+			return
+		}
+	}
+	a.missing(w, "transaction", r.PathValue("id"))
 }
 
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ type app struct {
 // silent about errors and usage, and hand the error of Execute to Report.
 func Commands(io IO) []*cobra.Command {
 	a := &app{IO: io}
-	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(),
+	commands := []*cobra.Command{a.loginCommand(), a.contextCommand(), a.whoamiCommand(), a.namespaceCommand(), a.topicCommand(), a.groupCommand(), a.transactionCommand(),
 		a.keyCommand(), a.sendCommand(), a.receiveCommand(), a.tailCommand(), a.usageCommand(), a.costCommand(), a.auditCommand(),
 		a.memberCommand(), a.invitationCommand(), a.roleCommand(), a.aclCommand(), a.tenantCommand(),
 		a.serviceAccountCommand(), a.workloadCommand(), a.ssoCommand(), a.sessionCommand()}

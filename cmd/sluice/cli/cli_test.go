@@ -344,3 +344,20 @@ func TestGolden_resetOffsets(t *testing.T) {
 	}
 	s.golden("reset")
 }
+
+func TestGolden_transactions(t *testing.T) {
+	s := signedIn(t)
+	s.terminal, s.env["NO_COLOR"] = true, "1"
+	s.must("transaction", "list")
+	s.must("transaction", "list", "--topic", "hello", "--state", "given_up", "-o", "json")
+	s.must("transaction", "list", "--topic", "orders", "-o", "name")
+	s.stdin = "n\n"
+	s.run("transaction", "commit", "txn_YnJva2VyLWEvMC8w")
+	s.must("transaction", "commit", "txn_YnJva2VyLWEvMC8w", "--yes")
+	s.must("transaction", "rollback", "txn_YnJva2VyLWEvMC8w", "--dry-run")
+	s.must("transaction", "check", "txn_YnJva2VyLWEvMS85", "-o", "json")
+	if r := s.run("transaction", "check", "txn_0000000000"); r.code != exitNotFound {
+		t.Errorf("exit code %d for what is not there", r.code)
+	}
+	s.golden("transactions")
+}

@@ -21,6 +21,8 @@ import (
 
 	"github.com/sluicemq/sluice/controlplane/api"
 	"github.com/sluicemq/sluice/controlplane/apiclient"
+	"github.com/sluicemq/sluice/dataplane/message"
+	"github.com/sluicemq/sluice/dataplane/mqclient"
 	"github.com/sluicemq/sluice/internal/oidctest"
 	"github.com/sluicemq/sluice/internal/standalone"
 	"github.com/sluicemq/sluice/internal/testcluster"
@@ -599,5 +601,74 @@ func TestSystem_resetOffsets(t *testing.T) {
 	}
 	if err := a.Do(t.Context(), "GET", "/v1/audit-events?action=resetGroupOffset", nil, &events); err != nil || len(events.Items) != 4+len(done.Undo) { // none of the refused ones
 		t.Errorf("%d events, %v", len(events.Items), err)
+	}
+}
+
+// TestSystem_transactions finds half messages at a real broker that their
+// producer left behind, and settles them.
+func TestSystem_transactions(t *testing.T) {
+	c := testcluster.Start(t)
+	url, ctx := "http://"+c.HTTP, t.Context()
+	a, err := testcluster.SignUp(ctx, url, filepath.Join(c.Data, "mail"), "ada@example.com", "Shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := person(t, url, a)
+	client, err := mqclient.New(mqclient.Config{KeyID: a.KeyID, Secret: []byte(a.Secret)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	for _, unique := range []string{"U0", "U1", "U2"} {
+		properties := message.AppendProperties(nil, map[string]string{message.KeyTransactionPrepared: "true", message.KeyProducerGroup: "p", message.KeyUniqueKey: unique})
+		// The key reaches the broker a moment after sign-up.
+		err := testcluster.Eventually(ctx, 10*time.Second, func() (bool, error) {
+			_, err := client.At(c.Broker).Send(ctx, mqclient.SendRequest{Topic: "hello", QueueID: 0, Body: []byte("half " + unique), Properties: properties, Born: time.Now()})
+			return err == nil, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list struct {
+		Items []api.Transaction `json:"items"`
+	}
+	read := func() int {
+		t.Helper()
+		if err := json.Unmarshal([]byte(s.must("transaction", "list", "--topic", "hello", "--state", "open", "-o", "json").stdout), &list); err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	if err := testcluster.Eventually(ctx, 10*time.Second, func() (bool, error) { return read() == 3, nil }); err != nil {
+		t.Fatalf("list: %+v, %v", list, err)
+	}
+	first, second, third := list.Items[0], list.Items[1], list.Items[2]
+	if first.Topic != "hello" || first.ProducerGroup != "p" || *first.MessageId != "U0" || first.SizeBytes != 7 || first.NextCheckAt == nil {
+		t.Errorf("one of the list: %+v", first)
+	}
+	s.must("transaction", "commit", first.Id, "--dry-run")
+	s.must("transaction", "commit", first.Id, "--yes")
+	s.must("transaction", "commit", first.Id, "--yes")
+	s.must("transaction", "rollback", second.Id, "--yes")
+	s.must("transaction", "check", third.Id)
+	s.ends(exitRefused, []string{"transaction", "rollback", first.Id, "--yes"}, "has already ended")
+	s.ends(exitNotFound, cmd("transaction commit txn_0000000000 --yes"))
+	if read() != 1 || list.Items[0].Id != third.Id {
+		t.Errorf("left: %+v", list)
+	}
+	if out := s.must("receive", "hello", "--max", "1", "--timeout", "10s", "-o", "json").stdout; !strings.Contains(out, "half U0") || strings.Contains(out, "half U1") {
+		t.Errorf("delivered: %s", out)
+	}
+
+	// What is a place in one tenant is nothing in another.
+	b, err := testcluster.SignUp(ctx, url, filepath.Join(c.Data, "mail"), "bob@example.com", "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := person(t, url, b)
+	other.ends(exitNotFound, []string{"transaction", "commit", third.Id, "--yes"})
+	if out := other.must("transaction", "list", "-o", "name").stdout; out != "" {
+		t.Errorf("the other tenant sees %s", out)
 	}
 }

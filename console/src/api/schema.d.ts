@@ -1335,6 +1335,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{ns}/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List transactions that have not ended
+         * @description Half messages that wait for their producer to commit or roll back, and those that were given up because nobody answered its checks. The oldest first. A half message is listed within a second. With a filter a page may be short or empty and still have a next one. Bodies are not shown.
+         */
+        get: operations["listTransactions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{ns}/transactions/{id}/actions/commit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deliver the message of a transaction
+         * @description For good: what was rolled back is refused. The same twice is once.
+         */
+        post: operations["commitTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{ns}/transactions/{id}/actions/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drop the message of a transaction
+         * @description For good: what was committed is refused. The same twice is once.
+         */
+        post: operations["rollbackTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{ns}/transactions/{id}/actions/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask the producer of a transaction again
+         * @description From the beginning, as if it had just been sent; also about one that was given up.
+         */
+        post: operations["checkTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{ns}/groups": {
         parameters: {
             query?: never;
@@ -4784,6 +4864,79 @@ export interface components {
             undo: components["schemas"]["OffsetReset"][];
         };
         /**
+         * @description Id of a transaction, made of its place; it is of no use in another namespace.
+         * @example txn_YnJva2VyLWEvMC8w
+         */
+        TransactionId: string;
+        /**
+         * @description open: the producer is asked from time to time; given_up: it no longer is, and somebody has to decide.
+         * @enum {string}
+         */
+        TransactionState: "open" | "given_up";
+        /**
+         * @description A half message that has not ended.
+         * @example {
+         *       "id": "txn_YnJva2VyLWEvMC8w",
+         *       "namespace_id": "k7m2q9x4w1bz",
+         *       "topic": "orders",
+         *       "producer_group": "checkout",
+         *       "message_id": "7F00000100002A9F0000000000000000",
+         *       "state": "open",
+         *       "checks": 2,
+         *       "size_bytes": 120,
+         *       "broker": "broker-a",
+         *       "stored_at": "2026-09-01T08:00:00.000Z",
+         *       "next_check_at": "2026-09-01T08:00:30.000Z"
+         *     }
+         */
+        Transaction: {
+            id: components["schemas"]["TransactionId"];
+            namespace_id: components["schemas"]["NamespaceId"];
+            topic: components["schemas"]["TopicName"];
+            /** @description Who is asked. */
+            producer_group: string;
+            /** @description Id that the client gave the message. */
+            message_id?: string;
+            state: components["schemas"]["TransactionState"];
+            /**
+             * Format: int32
+             * @description How often the producer was asked.
+             */
+            checks: number;
+            /**
+             * Format: int32
+             * @description Size of the body.
+             */
+            size_bytes: number;
+            broker: components["schemas"]["BrokerName"];
+            stored_at: components["schemas"]["Time"];
+            next_check_at?: components["schemas"]["Time"];
+        };
+        /** @description One page of Transaction objects, in a stable order. */
+        TransactionList: {
+            items: components["schemas"]["Transaction"][];
+            next_page_token?: components["schemas"]["PageToken"];
+        };
+        /**
+         * @description What was done to a transaction.
+         * @example {
+         *       "id": "txn_YnJva2VyLWEvMC8w",
+         *       "namespace_id": "k7m2q9x4w1bz",
+         *       "topic": "orders",
+         *       "action": "commit"
+         *     }
+         */
+        TransactionSettled: {
+            id: components["schemas"]["TransactionId"];
+            namespace_id: components["schemas"]["NamespaceId"];
+            topic: components["schemas"]["TopicName"];
+            /**
+             * @description commit: delivered; rollback: dropped; check: the producer is asked from the beginning again.
+             * @enum {string}
+             */
+            action: "commit" | "rollback" | "check";
+        };
+        /**
          * @description Ready text for one client.
          * @example {
          *       "namespace_id": "k7m2q9x4w1bz",
@@ -5407,6 +5560,8 @@ export interface components {
         ReadableTopicParam: components["schemas"]["ReadableTopicName"];
         /** @description Consumer group name. */
         GroupParam: components["schemas"]["GroupName"];
+        /** @description Transaction id. */
+        TransactionParam: components["schemas"]["TransactionId"];
         /** @description API key id. */
         ApiKeyParam: components["schemas"]["ApiKeyId"];
         /** @description User id of a member. */
@@ -8640,6 +8795,135 @@ export interface operations {
                      *     data: {}
                      */
                     "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    listTransactions: {
+        parameters: {
+            query?: {
+                /** @description Only those of this topic. */
+                topic?: components["schemas"]["TopicName"];
+                /** @description Only those in this state. */
+                state?: components["schemas"]["TransactionState"];
+                /** @description How many items at most. */
+                page_size?: components["parameters"]["PageSizeParam"];
+                /** @description `next_page_token` of the page before. */
+                page_token?: components["parameters"]["PageTokenParam"];
+            };
+            header?: never;
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionList"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    commitTransaction: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Transaction id. */
+                id: components["parameters"]["TransactionParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was done, or for a dry run would be done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionSettled"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    rollbackTransaction: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Transaction id. */
+                id: components["parameters"]["TransactionParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was done, or for a dry run would be done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionSettled"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    checkTransaction: {
+        parameters: {
+            query?: {
+                /** @description Check everything, permissions and quotas too, and change nothing. */
+                dry_run?: components["parameters"]["DryRunParam"];
+            };
+            header?: {
+                /** @description Kept for 24 h. The same key with the same request gets the first answer again; 409 while that one runs, 422 with another request. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKeyParam"];
+            };
+            path: {
+                /** @description Namespace id. */
+                ns: components["parameters"]["NamespaceParam"];
+                /** @description Transaction id. */
+                id: components["parameters"]["TransactionParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was done, or for a dry run would be done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionSettled"];
                 };
             };
             default: components["responses"]["Failure"];

@@ -1,10 +1,8 @@
 package commitlog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/sluicemq/sluice/dataplane/vfs"
@@ -44,10 +42,11 @@ func (l *Log) keep(out *Recovered, k Keep, clean bool) error {
 				continue
 			}
 		}
-		end, err := s.contentEnd(from)
+		end, err := vfs.ContentEnd(s.file, from-s.base)
 		if err != nil {
 			return fmt.Errorf("look for what is cut off %s: %w", s.name, err)
 		}
+		end += s.base
 		if end == from {
 			continue
 		}
@@ -69,24 +68,6 @@ func (l *Log) keep(out *Recovered, k Keep, clean bool) error {
 		l.deps.Events(TailKept{From: from, To: end, File: name})
 	}
 	return nil
-}
-
-// contentEnd is the offset behind the last byte from off on that is not zero;
-// off when all are.
-func (s *segment) contentEnd(off int64) (int64, error) {
-	b := make([]byte, min(scanChunk, s.end()-off))
-	zeros := make([]byte, len(b)) // comparing is ten times as fast as trimming
-	end := off
-	for at := off; at < s.end(); at += int64(len(b)) {
-		b = b[:min(int64(len(b)), s.end()-at)]
-		if _, err := s.file.ReadAt(b, at-s.base); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if !bytes.Equal(b, zeros[:len(b)]) {
-			end = at + int64(len(bytes.TrimRight(b, "\x00")))
-		}
-	}
-	return end, nil
 }
 
 // copyOut copies bytes of a file into a new one, durably with its folders.

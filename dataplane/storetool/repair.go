@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -234,7 +233,7 @@ func keep(dir, rel, cut string, from int64, dryRun bool) (string, error) {
 		return "", err
 	}
 	defer in.Close()
-	end, err := contentEnd(in, from)
+	end, err := vfs.ContentEnd(in, from)
 	if err != nil || end <= from {
 		return "", err
 	}
@@ -272,25 +271,3 @@ func keep(dir, rel, cut string, from int64, dryRun bool) (string, error) {
 }
 
 const copyBytes = 1 << 20
-
-// contentEnd is the offset behind the last byte from from on that is not zero.
-func contentEnd(f vfs.File, from int64) (int64, error) {
-	size, err := f.Size()
-	if err != nil {
-		return 0, err
-	}
-	b := make([]byte, copyBytes)
-	for end := size; end > from; {
-		n := min(copyBytes, end-from)
-		if _, err := f.ReadAt(b[:n], end-n); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		for i := n; i > 0; i-- {
-			if b[i-1] != 0 {
-				return end - n + i, nil
-			}
-		}
-		end -= n
-	}
-	return from, nil
-}

@@ -107,7 +107,7 @@ func makeTopics(s *running) error {
 			return err
 		}
 	}
-	return nil
+	return s.PutGroup(store.DefaultGroupConfig(strings.TrimPrefix(longTopic, "%RETRY%"))) // whose topic that is
 }
 
 // append stores messages: plain and batched, of every kind of property, on hosts

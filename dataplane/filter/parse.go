@@ -184,13 +184,13 @@ func one(terms []node) node {
 	return terms[0]
 }
 
-// chained refuses a row of comparisons that is too long; start is where it
-// begins.
-func (p *parser) chained(n, start int) error {
-	if n < MaxDepth {
-		return nil
+// operator is sign for the n-th operator of a row that begins at start, which
+// must not be too long: each is a step down in the tree.
+func (p *parser) operator(n, start int, signs ...string) (string, error) {
+	if n >= MaxDepth {
+		return "", p.fail(start, "more than %d comparisons stand in a row without AND or OR", MaxDepth)
 	}
-	return p.fail(start, "more than %d comparisons stand in a row without AND or OR", MaxDepth)
+	return p.sign(signs...)
 }
 
 func (p *parser) equality() (node, error) {
@@ -200,10 +200,7 @@ func (p *parser) equality() (node, error) {
 		return nil, err
 	}
 	for n := 0; ; n++ {
-		s, err := p.sign("=", "<>")
-		if err == nil {
-			err = p.chained(n, start)
-		}
+		s, err := p.operator(n, start, "=", "<>")
 		if err != nil {
 			return nil, err
 		}
@@ -264,10 +261,7 @@ func (p *parser) comparison() (node, error) {
 		return nil, err
 	}
 	for n := 0; ; n++ {
-		s, err := p.sign(">", ">=", "<", "<=")
-		if err == nil {
-			err = p.chained(n, start)
-		}
+		s, err := p.operator(n, start, ">", ">=", "<", "<=")
 		if err != nil {
 			return nil, err
 		}

@@ -37,15 +37,9 @@ type End struct {
 // is one. Errors: ErrUnknown, ErrEnded, the one of Allow, those of Deliver and
 // of the store; after the latter two the transaction is as open as before.
 func (c *Coordinator) End(ctx context.Context, e End) error {
-	m, err := c.half(e)
+	m, err := c.allowed(e)
 	if err != nil {
 		return err
-	}
-	if e.Allow != nil {
-		topic, _ := m.Property(message.KeyRealTopic)
-		if err := e.Allow(topic); err != nil {
-			return err
-		}
 	}
 	if e.Resolution == Unknown {
 		return nil
@@ -58,6 +52,15 @@ func (c *Coordinator) End(ctx context.Context, e End) error {
 		return c.repeated(ctx, m, e.Resolution)
 	}
 	return c.decide(ctx, h, m, e.Resolution)
+}
+
+// allowed reads the half message that e is about, if its caller may decide.
+func (c *Coordinator) allowed(e End) (*message.Message, error) {
+	m, err := c.half(e)
+	if err == nil && e.Allow != nil {
+		err = e.Allow(property(m, message.KeyRealTopic))
+	}
+	return m, err
 }
 
 // half reads the half message that e is about.

@@ -104,14 +104,9 @@ func (c *Coordinator) some(namespace string, from int64, limit int) []half {
 // given up; which one, and who may, as for End. The error is ErrEnded when it
 // has ended.
 func (c *Coordinator) Resume(ctx context.Context, e End) error {
-	m, err := c.half(e)
+	m, err := c.allowed(e)
 	if err != nil {
 		return err
-	}
-	if e.Allow != nil {
-		if err := e.Allow(property(m, message.KeyRealTopic)); err != nil {
-			return err
-		}
 	}
 	h, err := c.take(ctx, m)
 	if err != nil {
